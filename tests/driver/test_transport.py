@@ -63,7 +63,8 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, asked
     checks: list[Any] = []
 
     def stamped(batch: Batch, *arguments: Any) -> Collected:
-        return Collected([operator.stamp(pl.DataFrame({"t": range(batch.rows)}, schema=SCHEMA), 0, MIN)])
+        stamp = operator.stamp(pl.DataFrame({"t": range(batch.rows)}, schema=SCHEMA), 0, MIN)
+        return Collected([stamp], size=8 * batch.rows)
 
     def pieces(batch: Batch) -> list[pa.Table]:
         asked.append("pieces")
@@ -87,8 +88,8 @@ def rows_in() -> RowInput:
     return RowInput(Stage("stage", PLAN, (SCHEMA,), 1), [SparkInput(None, SCHEMA)])  # type: ignore[arg-type]
 
 
-def collect(rows_in: RowInput, batch: Batch, size: int | None = None) -> int:
-    log = SimpleNamespace(time=0, size=size)
+def collect(rows_in: RowInput, batch: Batch, messages: int | None = None) -> int:
+    log = SimpleNamespace(time=0, messages=messages, file_sizes={})
     return sum(stamp.rows for stamp in rows_in.collect(batch, log, MIN).stamps)  # type: ignore[arg-type]
 
 
@@ -103,7 +104,7 @@ def test_a_batch_after_a_large_one_is_taken_for_large(
     rows_in: RowInput, large: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_input, "_LARGE", 1000)
-    assert [collect(rows_in, Batch(rows, asked)) for rows in (50, 20, 20)] == [50, 20, 20]
+    assert [collect(rows_in, Batch(rows, asked)) for rows in (200, 20, 20)] == [200, 20, 20]
     assert asked == [large, large, "rows"]
 
 
@@ -111,8 +112,8 @@ def test_a_batch_without_rows_says_nothing_of_the_next(
     rows_in: RowInput, large: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_input, "_LARGE", 1000)
-    sizes = [(50, None), (0, 0), (20, None)]
-    assert [collect(rows_in, Batch(rows, asked), size) for rows, size in sizes] == [50, 0, 20]
+    batches = [(200, None), (0, 0), (20, None)]
+    assert [collect(rows_in, Batch(rows, asked), messages) for rows, messages in batches] == [200, 0, 20]
     assert asked == [large, "rows", large]
 
 
@@ -123,12 +124,13 @@ def test_files_that_only_start_batches_have_no_size(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert BatchLog(LocalStorage(tmp_path), 0, 0).size == 0
+    log = BatchLog(LocalStorage(tmp_path), 0, 0)
+    assert (log.messages, log.file_sizes) == (0, {})
 
 
 def test_a_known_size_decides(rows_in: RowInput, large: str, asked: list[str]) -> None:
-    for size in (1000, 1 << 40):
-        collect(rows_in, Batch(10, asked), size)
+    for messages in (1000, 1 << 40):
+        collect(rows_in, Batch(10, asked), messages)
     assert asked == ["rows", large]
 
 
@@ -168,5 +170,6 @@ def test_workers_need_eventide_only_for_scans_and_noted_time() -> None:
 def test_the_driver_of_a_cluster_reads_small_batches_of_remote_files() -> None:
     scan = object.__new__(ScanInput)
     scan._reads_all = False
-    reads = [scan._reads("s3a://shop/a", SimpleNamespace(size=size)) for size in (1000, 1 << 30, None)]  # type: ignore[arg-type]
-    assert reads == [True, False, False]
+    sizes: list[dict[str, int | None]] = [{"s3a://shop/a": size} for size in (1000, 1 << 30, None)] + [{"/a": 1000}]
+    reads = [scan._reads(SimpleNamespace(file_sizes=files)) for files in sizes]  # type: ignore[arg-type]
+    assert reads == [True, False, False, False]

@@ -89,9 +89,9 @@ def test_the_sizes_of_source_files_on_another_file_system_are_known(
     place.create("sources/0/0", [f"v1\n{file}".encode()])
     log = BatchLog(place, 0, 0, spark)
     assert log.files(0) == [f"{view}/in/a b.parquet"]
-    assert (log.size, log.size_of(log.files(0)[0])) == (1000, 1000)
+    assert log.file_sizes == {f"{view}/in/a b.parquet": 1000}
     monkeypatch.setattr(source_log, "_LOOKED_UP", 0)
-    assert BatchLog(place, 0, 0, spark).size is None, "many files would cost a request each"
+    assert set(BatchLog(place, 0, 0, spark).file_sizes.values()) == {None}, "many files would cost a request each"
 
 
 def test_the_size_of_a_file_that_is_gone_is_not_known(spark: SparkSession, view: str) -> None:

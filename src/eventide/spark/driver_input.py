@@ -21,6 +21,7 @@ from eventide.errors import DataError
 from eventide.operators.operator import Stamp
 from eventide.plan.plan import spans_bundles
 from eventide.spark import shuffle_pages as page
+from eventide.spark.batch_size import SizeEstimate
 from eventide.spark.control import marks_of
 from eventide.spark.dataflow import SparkInput
 from eventide.spark.scan import Scan
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PIECE = 64 << 20  # bytes of rows that are stamped together: what the driver holds in addition to cells
-_LARGE = 64 << 20  # bytes on disk, or in memory where only that is known, above which tasks stamp the rows
-_BYTES_PER_VALUE = 32  # of rows in memory; a guess that errs on the large side
+_LARGE = 64 << 20  # bytes in memory above which tasks stamp the rows
 _PROBES = 16  # tasks that try to import Eventide, so that several executors are asked
 _RESULT_LIMIT = "spark.driver.maxResultSize"
 _EDGE = "edge"
@@ -52,6 +52,7 @@ class Collected:
 
     stamps: Sequence[Stamp]
     notes: Sequence[str] = ()
+    size: int = 0  # bytes of the rows in memory; 0: not known
 
 
 class DriverInput(Protocol):
@@ -89,14 +90,14 @@ class RowInput:
         self._inputs = inputs
         self._marked = any(isinstance(edge.watermark.generator, Noted) for edge in stage.plan.edges)
         self._plain = len(inputs) == 1 and not self._marked
-        self._last_size: int | None = None  # bytes of the last batch, for sources that do not log their size
+        self._size = SizeEstimate(input.schema for input in inputs)
         # Whether workers stamp large batches; None: not known yet. For calls of the driver they would send whole rows.
         self._workers_stamp: bool | None = False if spans_bundles(stage.plan) else None
 
     @property
     def columns(self) -> int:
         """How many columns of the sources travel."""
-        return sum(len(input.schema) for input in self._inputs)
+        return self._size.columns
 
     def dataframe(self) -> DataFrame:
         """Return the rows of all inputs. Columns are named by position, because their names may contain dots."""
@@ -117,27 +118,34 @@ class RowInput:
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect rows and stamp them here, or let tasks stamp them."""
-        expected = log.size if log.size is not None else self._last_size
+        expected = self._size.of(log)
         if expected is None or expected > _LARGE:
-            return self._collect_large(batch, log.time, watermark)
+            collected = self._collect_large(batch, log.time, watermark)
+        else:
+            collected = self._collect_rows(batch, log.time, watermark)
+        self._size.learn(log, collected.size)
+        return collected
+
+    def _collect_rows(self, batch: DataFrame, now: int, watermark: int) -> Collected:
+        """Collect all rows at once. If they are too many, nothing was processed yet."""
         try:
             table = batch.toArrow()
         except Exception as failure:
             if not _exceeds_limit(failure):
                 raise
-            return self._collect_large(batch, log.time, watermark)  # larger than expected; nothing was processed yet
-        self._last_size = table.nbytes if table.num_rows else self._last_size
-        return self._stamped([table], log.time, watermark)
+            return self._collect_large(batch, now, watermark)
+        return self._stamped([table], now, watermark)
 
     def _stamped(self, pieces: Iterable[pa.Table], now: int, watermark: int) -> Collected:
         """Stamp rows here. Only the stamp of a piece stays in memory."""
         operator = self._stage.operator()
-        stamps, notes = [], []
+        stamps, notes, size = [], [], 0
         for piece in pieces:
+            size += piece.nbytes if piece.num_rows else 0
             frames, messages = split_inputs(piece, [input.schema for input in self._inputs], plain=self._plain)
             stamps += [operator.stamp(rows, now, watermark, edge) for edge, rows in frames]
             notes += messages
-        return Collected(stamps, notes)
+        return Collected(stamps, notes, size)
 
     def _collect_large(self, batch: DataFrame, now: int, watermark: int) -> Collected:
         """Let tasks stamp the rows, or bring them here in pieces if Python workers lack Eventide."""
@@ -150,12 +158,8 @@ class RowInput:
                 )
         if self._workers_stamp:
             pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-            collected = read_pages(collect_pages(pages), self._stage, now, watermark)
-        else:
-            collected = self._stamped(row_pieces(batch), now, watermark)
-        rows = sum(stamp.rows for stamp in collected.stamps)
-        self._last_size = rows * self.columns * _BYTES_PER_VALUE if rows else self._last_size
-        return collected
+            return read_pages(collect_pages(pages), self._stage, now, watermark)
+        return self._stamped(row_pieces(batch), now, watermark)
 
 
 def split_inputs(
@@ -180,7 +184,9 @@ def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
         for number, chunk in enumerate(group_batches(batches)):
             sequence = page.sequence(task.number, number)
             frames, notes = split_inputs(pa.Table.from_batches(chunk), stage.schemas, plain=plain)
-            pages = [page.ShufflePage(0, page.CONTROL, sequence, now, detail=note) for note in notes]
+            size = sum(records.nbytes for records in chunk)
+            pages = [page.ShufflePage(0, page.SIZE, sequence, now, detail=str(size))]
+            pages += [page.ShufflePage(0, page.CONTROL, sequence, now, detail=note) for note in notes]
             for edge, rows in frames:
                 pages += stamp_to_pages(stage, rows, now, sequence, task.watermark, edge)
             yield pages_to_batch(pages)
@@ -231,7 +237,7 @@ def _exceeds_limit(failure: Exception) -> bool:
 
 def read_pages(pages: Sequence[Mapping[str, Any]], stage: Stage, now: int, watermark: int) -> Collected:
     """Read stamps and messages from pages. Rows of a task that did not learn the watermark are stamped here."""
-    stamps, notes = [], []
+    stamps, notes, size = [], [], 0
     for row in pages:
         match row["kind"]:
             case page.STAMP:
@@ -240,12 +246,14 @@ def read_pages(pages: Sequence[Mapping[str, Any]], stage: Stage, now: int, water
                 stamps.append(stamp_raw_rows(stage, row["body"], now, watermark))
             case page.CONTROL:
                 notes.append(row["detail"])
+            case page.SIZE:
+                size += int(row["detail"])
             case kind:
                 raise DataError(
                     f"A task sent a page of the kind {kind!r}, which the driver cannot process. Install the same "
                     "version of pyspark-eventide on the workers and on the driver."
                 )
-    return Collected(stamps, notes)
+    return Collected(stamps, notes, size)
 
 
 class StampInput:

@@ -59,7 +59,7 @@ class ScanInput:
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Read the files here, or let tasks stamp them."""
         files = [log.files(edge) for edge in range(len(self._scans))]
-        if not all(self._reads(path, log) for paths in files for path in paths):
+        if not self._reads(log):
             return self._tasks.collect(batch, log, watermark)
         pieces = [piece for edge, paths in enumerate(files) for piece in _pieces(edge, paths, log)]
         self._stage.operator()  # bound once, not by each thread
@@ -67,11 +67,14 @@ class ScanInput:
             stamps = threads.map(lambda piece: list(self._stamps(piece, log, watermark)), pieces)
             return Collected([stamp for part in stamps for stamp in part])
 
-    def _reads(self, path: str, log: BatchLog) -> bool:
-        """Return whether the driver reads a file itself."""
+    def _reads(self, log: BatchLog) -> bool:
+        """Return whether the driver reads the files of a batch itself."""
         if self._reads_all:
             return True
-        return on_disk(path) is None and log.size is not None and log.size <= _SMALL
+        sizes = log.file_sizes.values()
+        return all(on_disk(path) is None for path in log.file_sizes) and (
+            None not in sizes and sum(size or 0 for size in sizes) <= _SMALL
+        )
 
     def _stamps(self, piece: _Piece, log: BatchLog, watermark: int) -> Iterator[Stamp]:
         scan, operator = self._scans[piece.edge], self._stage.operator()
@@ -95,6 +98,6 @@ def _pieces(edge: int, paths: Sequence[str], log: BatchLog) -> Iterator[_Piece]:
     """Split the files of an input into parts: as many as there are cores, unless the files are small."""
     for path in paths:
         cores = -(-machine_cores() // len(paths))
-        parts = max(1, min(cores, (log.size_of(path) or 0) // _PART))
+        parts = max(1, min(cores, (log.file_sizes.get(path) or 0) // _PART))
         for part in range(parts):
             yield _Piece(edge, path, part, parts)

@@ -44,6 +44,7 @@ OUTPUT_WATERMARK = "output_watermark"  # of a bucket of the previous operator
 CONTROL = "control"  # a command
 TICK = "tick"  # processing time has advanced
 SUMMARY = "summary"  # the progress of a task's origins, where one place tracks them
+SIZE = "size"  # the bytes of the rows that a task stamped for the driver
 REACHED = "reached"  # what that place has reached, for each bucket
 
 # Kinds of pages that are outputs of an operator. Later operators forward all of them except panes, so their kinds also

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _NOTHING = "-"  # nothing was read of a source yet
 _VERSION = "v1"
-_BYTES_PER_MESSAGE = 200  # of Kafka, in memory; a guess that errs on the large side
 _LOOKED_UP = 64  # files on other file systems whose sizes one batch asks for, one after the other
 _SHOWN = 10  # files that a message names
 
@@ -96,33 +95,32 @@ class BatchLog:
         """Return the files that a file source reads in the batch. Sources are numbered as in the query."""
         return self._files.get(source, [])
 
-    def size_of(self, path: str) -> int | None:
-        """Return the bytes of a source file of the batch, or None if they are not known."""
-        return self._sizes.get(path)
-
     @cached_property
-    def size(self) -> int | None:
-        """The approximate bytes that the batch reads, or None if a source does not log it.
+    def messages(self) -> int | None:
+        """The messages that the batch reads from Kafka, or None if another source does not log how much it reads.
 
-        File sources log their files, Kafka its offsets. A source without new data adds nothing. Files of the control
-        directory only start batches, so they add nothing either.
+        A source without new data reads none. The ticks that only start batches are the last source.
         """
-        sizes = self._sizes.values()
-        total = None if None in sizes else sum(size or 0 for size in sizes)
-        before = self._offsets(self.batch - 1)
-        for number, offset in enumerate(self._offsets(self.batch)):
+        total = 0
+        before, offsets = self._offsets(self.batch - 1), self._offsets(self.batch)
+        for number, offset in enumerate(offsets):
             previous = before[number] if number < len(before) else None
-            if total is None or offset in (None, previous) or _is_file_offset(offset):
+            if offset in (None, previous) or _is_file_offset(offset):
+                continue
+            if number == len(offsets) - 1 and _is_tick(offset):
                 continue
             messages = _messages(offset, previous)
-            total = None if messages is None else total + messages * _BYTES_PER_MESSAGE
+            if messages is None:
+                return None
+            total += messages
         return total
 
     @cached_property
-    def _sizes(self) -> dict[str, int | None]:
-        """The bytes of the source files, as far as they are known. Spark's log has no sizes.
+    def file_sizes(self) -> Mapping[str, int | None]:
+        """The bytes of each source file; None where they are not known. Spark's log has no sizes.
 
-        Each file on another file system costs a request, so those of many files are not looked up.
+        Files of the control directory only start batches, so they are left out. Each file on another file system costs
+        a request, so those of many files are not looked up.
         """
         paths = [path for paths in self._files.values() for path in paths if f"/{FOLDER}/" not in path]
         sizes = {path: _size_on_disk(path) for path in paths}
@@ -153,6 +151,10 @@ def _size_on_disk(path: str) -> int | None:
 
 def _is_file_offset(offset: Any) -> bool:
     return isinstance(offset, Mapping) and "logOffset" in offset
+
+
+def _is_tick(offset: Any) -> bool:
+    return isinstance(offset, Mapping) and offset.keys() == {"offset", "timestamp"}
 
 
 def _messages(offset: Any, previous: Any) -> int | None:
