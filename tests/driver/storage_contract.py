@@ -83,6 +83,15 @@ def test_a_file_is_replaced_as_a_whole(opened: Open) -> None:
     assert opened().read("a/plan.json") == b"two" and storage.list("a") == ["plan.json"]
 
 
+def test_complete_files_stay_when_unfinished_ones_are_deleted(opened: Open) -> None:
+    storage = opened()
+    storage.create("a/1", [b"one"])
+    storage.create("a/1.panes.0.1", [b"one"])
+    for folder in ("a", "nowhere"):
+        storage.delete_unfinished(folder)
+    assert sorted(storage.list("a")) == ["1", "1.panes.0.1"]
+
+
 @pytest.mark.exclusive
 def test_one_of_many_writers_wins(opened: Open) -> None:
     writers, rounds = 4, 5

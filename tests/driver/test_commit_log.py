@@ -303,3 +303,33 @@ def test_epochs_are_taken_in_turn(tmp_path: Path) -> None:
     logs[2].check_epoch()
     with pytest.raises(DataError, match="epoch 3"):
         logs[0].check_epoch()
+
+
+def test_a_driver_removes_what_a_killed_one_has_not_finished_once_it_has_fenced_others(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    leftovers = [record(checkpoint, 0).with_name(f".{name}.{'0f' * 16}") for name in ("1", "1.panes.0.1")]
+    for leftover in leftovers:
+        leftover.write_bytes(b"torn")
+    running = driver(checkpoint)
+    assert all(leftover.exists() for leftover in leftovers)
+    run(running, checkpoint, 1, rows(2, 7))
+    assert sorted(path.name for path in record(checkpoint, 0).parent.iterdir()) == ["0", "1"]
+
+
+def test_a_driver_that_is_replaced_while_it_writes_a_record_says_so(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused = driver(checkpoint)
+    run(paused, checkpoint, 0, rows(1, 5))
+    link = LocalStorage._link
+
+    def pause(storage: LocalStorage, unfinished: Path, path: Path) -> bool:
+        monkeypatch.setattr(LocalStorage, "_link", link)
+        run(driver(checkpoint), checkpoint, 1, rows(2, 8))
+        return link(storage, unfinished, path)
+
+    checkpoint.log_offsets(1, SECOND)
+    monkeypatch.setattr(LocalStorage, "_link", pause)
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        run(paused, checkpoint, 1, rows(2, 7))
+    assert totals(driver(checkpoint).batch(1, [])) == [(5, -1), (13, 1)]

@@ -130,3 +130,11 @@ def test_a_put_whose_answer_was_lost_has_created_the_object(
     storage = HadoopStorage(view, spark, single_writer=True)
     body = uuid.uuid4().bytes
     assert storage.create("a/1", [body]) and storage.create("a/1", [body])
+
+
+def test_files_that_a_killed_writer_has_not_renamed_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    storage = HadoopStorage(f"file://{tmp_path}", spark)
+    storage.create("a/1", [b"one"])
+    storage._write_hidden("a/2", [b"torn"])
+    storage.delete_unfinished("a")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir() if not path.name.endswith(".crc")) == ["1"]

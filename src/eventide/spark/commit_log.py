@@ -61,6 +61,7 @@ class CommitLog:
             newest += 1
         self.epoch = newest + 1
         self._storage.delete(f"{_EPOCHS}/{old}" for old in range(max(1, newest - 8), newest))
+        self._storage.delete_unfinished(RECORDS)
         names = self._storage.list(RECORDS)
         self._batches = sorted(int(name) for name in names if name.isdigit())
         self._output_files = {name for name in names if "." in name}
@@ -158,17 +159,13 @@ class CommitLog:
     def commit(self, batch: int, builder: RecordBuilder, footer: Mapping[str, object]) -> None:
         """Write the record of a batch durably. Raise an error if another driver has taken over or has written it."""
         self.check_epoch()
-        if not self._storage.create(
-            f"{RECORDS}/{batch}", builder.finish({"batch": batch, "epoch": self.epoch, **footer})
-        ):
-            self._reject_existing(f"{RECORDS}/{batch}")
+        self._create(f"{RECORDS}/{batch}", builder.finish({"batch": batch, "epoch": self.epoch, **footer}))
         self._batches.append(batch)
 
     def write_output(self, batch: int, name: str, pieces: Sequence[bytes]) -> str:
         """Store a large output next to the record that will name it. A repeated attempt gets another name."""
         file = f"{batch}.{name}.{self.epoch}"
-        if not self._storage.create(f"{RECORDS}/{file}", pieces):
-            self._reject_existing(f"{RECORDS}/{file}")
+        self._create(f"{RECORDS}/{file}", pieces)
         self._output_files.add(file)
         return f"{RECORDS}/{file}"
 
@@ -192,8 +189,15 @@ class CommitLog:
     def _newest_epoch(self) -> int:
         return max((int(name) for name in self._storage.list(_EPOCHS) if name.isdigit()), default=0)
 
-    def _reject_existing(self, name: str) -> None:
-        """Reject a file that another driver has created. An older driver may do so between its check and its write."""
+    def _create(self, name: str, pieces: Sequence[bytes]) -> None:
+        """Create a file. Reject one that another driver has created, which may happen after the check of the epoch."""
+        try:
+            created = self._storage.create(name, pieces)
+        except OSError:
+            self.check_epoch()  # a driver that has taken over deletes what others have not finished
+            raise
+        if created:
+            return
         self.check_epoch()
         raise DataError(
             f"Another driver has written {self._storage.location}/{name} while this one computed the same batch. "

@@ -7,7 +7,6 @@ does with the files of its checkpoints.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from eventide._jvm import hadoop
 from eventide.errors import PlanError
 from eventide.spark.errors import not_exclusive
-from eventide.spark.storage import bounds, visible
+from eventide.spark.storage import bounds, hidden_name, unfinished, visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +105,25 @@ class HadoopStorage:
             return bool(self._files.exists(self._path(name)))
 
     def list(self, folder: str) -> list[str]:
-        """List a folder without hidden files. Where possible, all paths come back as one text.
+        """List a folder without hidden files."""
+        return visible(self._entries(folder))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files."""
+        for name in names:
+            with self._errors(name):
+                self._files.delete(self._path(name), False)
+
+    def delete_unfinished(self, folder: str) -> None:
+        """Delete what ``create`` has not renamed; objects have no other name while they are written."""
+        if not self._puts:
+            self.delete(f"{folder}/{name}" for name in unfinished(self._entries(folder)))
+
+    def sync(self, name: str) -> None:
+        """Do nothing: what its writer has closed is stored on other machines already."""
+
+    def _entries(self, folder: str) -> Sequence[str]:
+        """Return the paths of all files in a folder. Where possible, they come back as one text.
 
         Python cannot pass an array to Java as an array of a more general class, such as that of the entries of S3.
         """
@@ -116,18 +133,9 @@ class HadoopStorage:
         except FileNotFoundError:
             return []
         if "," in self._location or self._entry_class(entries) != _STATUS:
-            return visible(entry.getPath().getName() for entry in entries)
+            return [str(entry.getPath().getName()) for entry in entries]
         paths = self._java.org.apache.hadoop.fs.FileUtil.stat2Paths(entries)
-        return visible(str(self._java.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1].split(","))
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete files."""
-        for name in names:
-            with self._errors(name):
-                self._files.delete(self._path(name), False)
-
-    def sync(self, name: str) -> None:
-        """Do nothing: what its writer has closed is stored on other machines already."""
+        return str(self._java.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1].split(",")
 
     def _entry_class(self, entries: Any) -> str:
         return str(entries.getClass().getComponentType().getName())
@@ -154,7 +162,7 @@ class HadoopStorage:
 
     def _write_hidden(self, name: str, pieces: Sequence[bytes]) -> Any:
         folder, _, last = name.rpartition("/")
-        path = self._path(f"{folder}/.{last}.{uuid.uuid4().hex}")
+        path = self._path(f"{folder}/{hidden_name(last)}")
         try:
             self._write(self._files.create(path, False), pieces)
         except BaseException:

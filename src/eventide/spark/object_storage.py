@@ -85,6 +85,9 @@ class ObstoreStorage:
             except FileNotFoundError:
                 continue
 
+    def delete_unfinished(self, folder: str) -> None:
+        """Do nothing: an object has no other name while it is written."""
+
     def sync(self, name: str) -> None:
         """Do nothing: an object is durable when its put returns."""
 
@@ -150,6 +153,9 @@ class FsspecStorage:
                 self._files.rm_file(self._prefix + name)
             except FileNotFoundError:
                 continue
+
+    def delete_unfinished(self, folder: str) -> None:
+        """Do nothing: an object has no other name while it is written."""
 
     def sync(self, name: str) -> None:
         """Do nothing: an object is durable when its put returns."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ RECORDS = "eventide/commits"
 """The folder of the commit records."""
 
 _HIDDEN = (".", "_")  # first characters of names that are not listed: incomplete files, and markers
+
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -62,6 +65,13 @@ class Storage(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files; names that do not exist are ignored."""
+        ...
+
+    def delete_unfinished(self, folder: str) -> None:
+        """Delete the hidden files in a folder that writers have left which ended in the middle of ``create``.
+
+        A writer that is still alive fails to create its file. So the caller has fenced all others.
+        """
         ...
 
     def sync(self, name: str) -> None:
@@ -117,15 +127,16 @@ class LocalStorage:
 
     def list(self, folder: str) -> list[str]:
         """List a folder without hidden files."""
-        try:
-            return visible(os.listdir(self._directory / folder))  # noqa: PTH208
-        except FileNotFoundError:
-            return []
+        return visible(self._entries(folder))
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files."""
         for name in names:
             (self._directory / name).unlink(missing_ok=True)
+
+    def delete_unfinished(self, folder: str) -> None:
+        """Delete what ``create`` has not linked to its name."""
+        self.delete(f"{folder}/{name}" for name in unfinished(self._entries(folder)))
 
     def sync(self, name: str) -> None:
         """Flush a file and the entry of its directory."""
@@ -134,10 +145,16 @@ class LocalStorage:
             os.fsync(file.fileno())
         sync_directory(path.parent)
 
+    def _entries(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(self._directory / folder)  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+
     def _write(self, path: Path, pieces: Sequence[bytes]) -> Path:
         """Write a hidden file next to a path, durably; nothing is left of it after an error."""
         self._make_folder(path.parent)
-        unfinished = path.parent / f".{path.name}.{uuid.uuid4().hex}"
+        unfinished = path.parent / hidden_name(path.name)
         try:
             with unfinished.open("xb", buffering=0) as out:
                 for piece in _joined(pieces):
@@ -201,6 +218,20 @@ def visible(paths: Iterable[str]) -> list[str]:
     """Return the names at the ends of paths, without hidden names."""
     names = [path.rstrip("/").rpartition("/")[2] for path in paths]
     return [name for name in names if name and not name.startswith(_HIDDEN)]
+
+
+def hidden_name(name: str) -> str:
+    """Return a unique name for a file while it is written.
+
+    >>> unfinished([hidden_name("17")]) != [], unfinished([".17.crc", "17"])
+    (True, [])
+    """
+    return f".{name}.{uuid.uuid4().hex}"
+
+
+def unfinished(paths: Iterable[str]) -> list[str]:
+    """Return the names at the ends of paths of files that were not completely written."""
+    return [name for path in paths if _UNFINISHED.fullmatch(name := path.rpartition("/")[2])]
 
 
 def _joined(pieces: Sequence[bytes], limit: int = 1 << 20) -> Iterable[bytes]:
