@@ -221,22 +221,44 @@ def test_a_batch_that_the_same_driver_repeats_is_delivered_from_its_record(check
     assert totals(run(running, checkpoint, 2, rows(3, 1))) == [(12, -1), (13, 1)]
 
 
-def test_operators_of_a_chain_share_the_memory_for_state(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+MANY = rows(1, *range(5000)).with_columns(k=pl.col("v").cast(pl.String))
+
+
+ON_TIME = (
+    ev.stream(time="t", key="k", watermark=ev.bounded_delay("10 seconds"))
+    .window(ev.tumbling("1 minute"))
+    .agg(n=ev.count(), total=ev.sum("v"))
+)
+
+
+def test_cells_can_leave_memory_and_panes_cannot(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    cells = Driver(checkpoint, ON_TIME, [SCHEMA])
+    run(cells, checkpoint, 0, MANY)
+    assert cells.state.pinned_bytes == 0
+    panes = driver(other := Checkpoint(tmp_path / "panes"))
+    run(panes, other, 0, MANY)
+    assert panes.state.pinned_bytes > 5000 * 8
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["cells", "cells and panes"])
+def test_operators_of_a_chain_share_the_memory_that_pinned_state_leaves(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
 ) -> None:
-    per_minute = (
-        ev.stream(time="window_time", key="k").window(ev.inherit()).emit(mode="retracting").agg(most=ev.max("total"))
-    )
-    chained = Driver(checkpoint, PIPELINE.then(per_minute), [SCHEMA], memory=300)
+    per_hour = ev.stream(time="window_time", key="k").window(ev.tumbling("1 hour")).agg(most=ev.max("total"))
+    pipeline = (PIPELINE if early else ON_TIME).then(per_hour)
+    closed = pl.concat([MANY, MANY.with_columns(t=pl.col("t") + 300 * SECOND)])
+    ample = Driver(other := Checkpoint(tmp_path / "ample"), pipeline, [SCHEMA])
+    run(ample, other, 0, closed)
+    assert (ample.state.pinned_bytes > 0) == early
+    chained = Driver(checkpoint, pipeline, [SCHEMA], memory=ample.state.pinned_bytes + 300)
     kept: list[int] = []
     for operator in chained.chain.operators:
         evict = operator.evict
         monkeypatch.setattr(
             operator, "evict", lambda *a, keep, evict=evict: (kept.append(keep), evict(*a, keep=keep))[1]
         )
-    many = rows(1, *range(5000)).with_columns(k=pl.col("v").cast(pl.String))
-    run(chained, checkpoint, 0, many)
-    assert len(kept) == 2 and all(kept) and sum(kept) <= 300
+    run(chained, checkpoint, 0, closed)
+    assert len(kept) == 2 and all(kept) != early and 290 < sum(kept) <= 300
 
 
 def test_large_outputs_are_files_next_to_the_record_until_the_next_batch(

@@ -144,7 +144,15 @@ def test_a_state_that_was_saved_whole_can_be_written_in_pages() -> None:
 
 def test_sizes_tell_what_is_open_and_what_is_stored() -> None:
     host = paged(often())
-    assert host.operator.sizes(host.state) == {"rows": 0, "runs": 0, "pages": 0, "bytes": 0, "raw": 0, "written": 0}
+    assert host.operator.sizes(host.state) == {
+        "rows": 0,
+        "runs": 0,
+        "pages": 0,
+        "bytes": 0,
+        "raw": 0,
+        "evictable": 0,
+        "written": 0,
+    }
     push(host, rows(np.arange(1000), 1), 1)
     sizes = host.operator.sizes(host.state, host.manifest)
     assert sizes["rows"] == 1000 and sizes["runs"] == 1 and sizes["pages"] == len(host.store.pages)

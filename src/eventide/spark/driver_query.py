@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 BATCHES = 10
 """Batches that are judged together: a single slow one (a backlog, a full window) is no reason to move."""
 
-LONG_BATCH = 10.0
-"""Seconds from which a batch is worth sharing: state on the executors adds up to a second to every batch."""
+SHUFFLE_SECONDS = 1.0
+"""Seconds that state on the executors adds to a batch, at most."""
 
-COMPUTE_SHARE = 0.7
-"""Of the batch time that is spent on state in this process: only this part gets shorter on many executors."""
+WORTHWHILE = 2 / 3
+"""Of the batch time: a move is worth it if no more than this is left."""
 
 MEMORY_SHARE = 0.8
-"""Of ``state_memory``: panes cannot be evicted, and a query needs room to grow until it has been moved."""
+"""Of ``state_memory``, for state that cannot be evicted: a query needs room to grow until it has been moved."""
 
 _RETAIN = "spark.sql.streaming.minBatchesToRetain"
 
@@ -214,10 +214,10 @@ class DriverQuery:
             ]
         )
         if self._growth is None:
-            buckets = max(default_buckets(query_cores(spark)), 2) if self._can_move else None
-            self._growth = Growth(self._storage.location, memory=self._memory, buckets=buckets)
+            buckets = max(default_buckets(query_cores(spark)), 2)
+            self._growth = Growth(self._storage.location, memory=self._memory, buckets=buckets, can_move=self._can_move)
         compute = 0.0 if delivery.restored else self._compute_seconds
-        message = self._growth.message(seconds=seconds, compute=compute, state_bytes=self._state.state_bytes)
+        message = self._growth.message(seconds=seconds, compute=compute, pinned_bytes=self._state.pinned_bytes)
         if message is not None:
             warnings.warn(message, DriverLimitWarning, stacklevel=2)
 
@@ -236,51 +236,63 @@ class DriverQuery:
 
 
 class Growth:
-    """Decides from the batches of a query when it outgrows the driver, and warns once."""
+    """Decides from the batches of a query when it outgrows the driver, and warns once.
 
-    def __init__(self, checkpoint: str, *, memory: int, buckets: int | None) -> None:
-        """``buckets``: those that the state should move to; None: it cannot move."""
+    Two rules: state that cannot be evicted fills most of its memory; or the executors would save a third of the time.
+    Only the time that this process spends on state is divided among them, and they add up to a second.
+    """
+
+    def __init__(self, checkpoint: str, *, memory: int, buckets: int, can_move: bool = True) -> None:
+        """``buckets``: those that the state should move to. ``can_move``: ``rescale`` accepts the checkpoint."""
         self._memory = memory
+        self._buckets = buckets
         self._remedy = (
-            f"Give the driver more memory, or drain the query and start it with state='executors' and a new "
+            f"Stop the query and move its state: eventide rescale {checkpoint} --buckets {buckets}"
+            if can_move
+            else f"Give the driver more memory, or drain the query and start it with state='executors' and a new "
             f"checkpoint. {cannot_move()}"
-            if buckets is None
-            else f"Stop the query and move its state: eventide rescale {checkpoint} --buckets {buckets}"
         )
         self._seconds: deque[float] = deque(maxlen=BATCHES)
         self._compute: deque[float] = deque(maxlen=BATCHES)
         self._warned = False
 
-    def message(self, *, seconds: float, compute: float, state_bytes: int) -> str | None:
-        """Return the warning after a batch, if it is time: its seconds, those spent on state, and the size of that.
+    def message(self, *, seconds: float, compute: float, pinned_bytes: int) -> str | None:
+        """Return the warning after a batch, if it is time.
+
+        ``seconds`` is the time of the batch and ``compute`` the part of it that was spent on state. ``pinned_bytes`` is
+        the size of the state that has to stay in memory.
 
         >>> growth = Growth("checkpoints/orders", memory=1000, buckets=4)
-        >>> growth.message(seconds=1, compute=0.5, state_bytes=100)
-        >>> print(growth.message(seconds=1, compute=0.5, state_bytes=900))
-        State takes 90 % of the memory that it may use in the driver (state_memory=). Stop the query and move its \
-state: eventide rescale checkpoints/orders --buckets 4
+        >>> growth.message(seconds=1, compute=0.5, pinned_bytes=100)
+        >>> print(growth.message(seconds=1, compute=0.5, pinned_bytes=900))
+        Open panes, waiting rows and other state that cannot leave memory take 90 % of what they may use in the driver \
+(state_memory=). Stop the query and move its state: eventide rescale checkpoints/orders --buckets 4
         """
         self._seconds.append(seconds)
         self._compute.append(compute)
-        reason = None if self._warned else self._memory_used(state_bytes) or self._time_used()
+        reason = None if self._warned else self._memory_used(pinned_bytes) or self._time_used()
         if reason is None:
             return None
         self._warned = True
         return f"{reason} {self._remedy}"
 
-    def _memory_used(self, state_bytes: int) -> str | None:
-        share = state_bytes / max(self._memory, 1)
+    def _memory_used(self, pinned_bytes: int) -> str | None:
+        share = pinned_bytes / max(self._memory, 1)
         if share < MEMORY_SHARE:
             return None
-        return f"State takes {share * 100:.0f} % of the memory that it may use in the driver (state_memory=)."
+        return (
+            f"Open panes, waiting rows and other state that cannot leave memory take {share * 100:.0f} % of what they "
+            "may use in the driver (state_memory=)."
+        )
 
     def _time_used(self) -> str | None:
-        if len(self._seconds) < BATCHES or median(self._seconds) < LONG_BATCH:
+        if len(self._seconds) < BATCHES:
             return None
-        share = sum(self._compute) / sum(self._seconds)
-        if share < COMPUTE_SHARE:
+        seconds, compute = median(self._seconds), median(self._compute)
+        moved = seconds - compute + compute / self._buckets + SHUFFLE_SECONDS
+        if moved > seconds * WORTHWHILE:
             return None
         return (
-            f"Batches take {median(self._seconds):.0f} seconds, and the driver spends {share * 100:.0f} % of them on "
+            f"Batches take {seconds:.1f} seconds, and the driver spends {compute / seconds * 100:.0f} % of them on "
             "state."
         )

@@ -103,9 +103,9 @@ class DriverState:
         return self._current.commands
 
     @property
-    def state_bytes(self) -> int:
-        """The size of the state in memory, if none of it were evicted."""
-        return sum(self._sizes())
+    def pinned_bytes(self) -> int:
+        """The size of the state that has to stay in memory: panes, waiting rows and the state of processors."""
+        return sum(map(_pinned, self._sizes()))
 
     def process(self, offsets: BatchOffsets, stamps: Sequence[Stamp], commands: Commands | None = None) -> Delivery:
         """Compute a batch and commit its record."""
@@ -170,11 +170,11 @@ class DriverState:
         assert self._committed is not None, "begin() opens the state"
         return self._committed
 
-    def _sizes(self) -> list[int]:
-        """Return the bytes that the state of each operator takes in memory, if none of it were evicted."""
+    def _sizes(self) -> list[Mapping[str, int]]:
+        """Return the size of the state of each operator."""
         current = self._current
         operators = zip(self._chain.operators, current.states, current.manifests, strict=True)
-        return [operator.sizes(state, manifest)["raw"] for operator, state, manifest in operators]
+        return [operator.sizes(state, manifest) for operator, state, manifest in operators]
 
     def _reports(
         self,
@@ -259,19 +259,24 @@ class DriverState:
     def _evict(self) -> None:
         """Keep at most about ``memory`` bytes of state in memory; the rest is read from its records on demand.
 
-        Operators of a chain share the memory in proportion to their state.
+        Operators of a chain share what pinned state leaves of it, in proportion to the state that can be evicted.
         """
         current, sizes = self._current, self._sizes()
-        if (total := sum(sizes)) <= self._memory:
+        evictable = [size["evictable"] for size in sizes]
+        left = max(self._memory - sum(map(_pinned, sizes)), 0)
+        if (total := sum(evictable)) <= left:
             return
         states = list(current.states)
         for depth, operator in enumerate(self._chain.operators):
             manifest = current.manifests[depth]
             if manifest is not None:
                 with manifest.open(current.pages[depth]):
-                    share = self._memory * sizes[depth] // total
-                    states[depth] = operator.evict(states[depth], manifest, keep=share)
+                    states[depth] = operator.evict(states[depth], manifest, keep=left * evictable[depth] // total)
         current.states = tuple(states)
+
+
+def _pinned(sizes: Mapping[str, int]) -> int:
+    return sizes["raw"] - sizes["evictable"]
 
 
 def in_flight(operators: Sequence[Mapping[str, Any]]) -> int:

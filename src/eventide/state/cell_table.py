@@ -264,7 +264,7 @@ class CellCodec:
         """Return the size of the table."""
         pages = [page for run in (stored or {}).values() for page in run.all()]
         size, raw = sum(page.size for page in pages), sum(page.raw for page in pages)
-        return TableSizes(cells.height, len(cells.runs), len(pages), size, raw)
+        return TableSizes(cells.height, len(cells.runs), len(pages), size, raw, evictable=raw)
 
 
 def _write_run(run: CellRun, before: StoredRun | None, writer: PageWriter) -> StoredRun:

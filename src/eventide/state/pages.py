@@ -213,6 +213,7 @@ class TableSizes:
     pages: int = 0
     bytes: int = 0
     raw: int = 0  # bytes in memory of the rows in pages
+    evictable: int = 0  # those of them that need not stay in memory
 
     def __add__(self, other: TableSizes) -> TableSizes:
         """Return the sum of both."""
