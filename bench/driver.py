@@ -52,7 +52,7 @@ def driver_cells() -> Line:
             size = sum(map(len, bodies))
             start = time.perf_counter()
             state.begin(batch)
-            state.process(log.offsets(batch), [stamp_from_bytes(body) for body in bodies])
+            delivery = state.process(log.offsets(batch), [stamp_from_bytes(body) for body in bodies])
             state.finish(batch)
             absorbing.append(time.perf_counter() - start)
             cells = pl.concat([stamp_from_bytes(body).stamped.cells for body in bodies])
@@ -69,7 +69,7 @@ def driver_cells() -> Line:
         round(rate / bare, 3),
         "cells/s",
         rss_mb(),
-        state.state_bytes > 0,
+        delivery.operators[0]["counts"]["state_bytes"] > 0,
         {
             "rows_stamped_per_core_second": round(rows_of_a_batch / statistics.median(stamping)),
             "bytes_per_cell": round(size / cells_of_a_batch, 1),

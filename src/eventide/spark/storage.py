@@ -145,7 +145,7 @@ class LocalStorage:
             os.fsync(file.fileno())
         sync_directory(path.parent)
 
-    def _entries(self, folder: str) -> list[str]:
+    def _entries(self, folder: str) -> Sequence[str]:
         try:
             return os.listdir(self._directory / folder)  # noqa: PTH208
         except FileNotFoundError:
