@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_refused_with_its_cause(spark: SparkSession, tmp_
         frame.transform(shop.per_minute())
 
 
-def test_windows_fire_exactly_when_the_writers_say_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_fire_exactly_when_the_writers_say_so(spark: SparkSession, tmp_path: Path, placement: str) -> None:
     shop = Shop(tmp_path)
     run = Stream(spark, tmp_path)
     with shop.writer("kiel") as kiel, shop.writer("bonn") as bonn:
@@ -156,7 +156,7 @@ def test_windows_fire_exactly_when_the_writers_say_so(spark: SparkSession, tmp_p
     assert not run.all("late").height and not run.all("dead").height
 
 
-def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path, placement: str) -> None:
     shop = Shop(tmp_path)
     plain, fused = Stream(spark, tmp_path / "plain"), Stream(spark, tmp_path / "fused")
     with shop.writer("till") as till:
@@ -175,7 +175,9 @@ def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path) 
     ]
 
 
-def test_a_query_that_begins_at_the_end_does_not_wait_for_quiet_segments(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_begins_at_the_end_does_not_wait_for_quiet_segments(
+    spark: SparkSession, tmp_path: Path, placement: str
+) -> None:
     shop = Shop(tmp_path)
     run = Stream(spark, tmp_path)
     with shop.writer("till") as till:
@@ -193,7 +195,9 @@ def test_a_query_that_begins_at_the_end_does_not_wait_for_quiet_segments(spark: 
     assert run.all("panes")["n"].to_list() == [1]
 
 
-def test_rows_that_a_filter_leaves_say_how_far_all_was_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_a_filter_leaves_say_how_far_all_was_read(
+    spark: SparkSession, tmp_path: Path, placement: str
+) -> None:
     shop = Shop(tmp_path)
     run = Stream(spark, tmp_path)
     with shop.writer("till") as till:
@@ -204,7 +208,7 @@ def test_rows_that_a_filter_leaves_say_how_far_all_was_read(spark: SparkSession,
     assert run.all("panes")["total"].to_list() == [0]
 
 
-def test_time_ends_with_the_stream(spark: SparkSession, tmp_path: Path) -> None:
+def test_time_ends_with_the_stream(spark: SparkSession, tmp_path: Path, placement: str) -> None:
     shop = Shop(tmp_path)
     run = Stream(spark, tmp_path)
     with shop.writer("till") as till:
@@ -215,7 +219,7 @@ def test_time_ends_with_the_stream(spark: SparkSession, tmp_path: Path) -> None:
     assert run.all("panes")["n"].sum() == 100
 
 
-def test_no_row_is_late_where_a_lag_loses_some(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_row_is_late_where_a_lag_loses_some(spark: SparkSession, tmp_path: Path, placement: str) -> None:
     """Three writers whose clocks differ, and one of them stalls and is forgotten; two readers; Spark."""
     shop = Shop(tmp_path)
     noted, lagging = Stream(spark, tmp_path / "noted"), Stream(spark, tmp_path / "lagging")
@@ -258,7 +262,9 @@ def test_no_row_is_late_where_a_lag_loses_some(spark: SparkSession, tmp_path: Pa
     assert all(window.lower == START + int((5 - 1.9) * MINUTE) for window in windows)
 
 
-def test_a_stream_is_written_once_and_a_second_query_reads_its_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_is_written_once_and_a_second_query_reads_its_time(
+    spark: SparkSession, tmp_path: Path, placement: str
+) -> None:
     shop = Shop(tmp_path)
     revenue = shop.address.replace("#orders", "#revenue")
     first, second = Stream(spark, tmp_path / "first"), Stream(spark, tmp_path / "second")
