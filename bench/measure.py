@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Line:
     unit: str
     peak_rss_mb: int
     equal: bool
-    details: dict[str, float] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
     def json(self) -> str:
         return json.dumps({name: value for name, value in asdict(self).items() if value != {}})

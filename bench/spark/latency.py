@@ -2,7 +2,8 @@
 
 The parent process writes a small file every tenth of a second, with rows whose event time is the clock's, and looks for
 complete directories in the sink. A row waits for the end of its window and for the lag in any case; what it waits
-beyond that is the query's.
+beyond that is the query's. The line also has the phases of the slowest batches, and of those that delivered the
+slowest rows, next to those of the median batch: they explain the 99th percentile.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import polars as pl
 from bench.bounds import with_bounds
 from bench.measure import Line
 from bench.spark import settings
+from bench.spark.batch_phases import BatchPhases, average, phases_of_query, slowest, typical, with_numbers
 from bench.spark.contestant import ContestantProcess, answer_requests
 from bench.spark.machine import Watch
 
@@ -55,6 +58,8 @@ def latency_end_to_end() -> Line:
             "p99": round(ours["p99"], 1),
             "peer_p99": round(theirs["p99"], 1),
             "p99_ratio": round(ours["p99"] / theirs["p99"], 3),
+            "phases_ms": ours["phases"],
+            "peer_phases_ms": theirs["phases"],
             "rows": ours["rows"],
             "rounds": ROUNDS,
             "load_before": watch.load_before,
@@ -73,8 +78,8 @@ def _measured(who: str) -> dict[str, Any]:
         written = _feed(place)
         time.sleep(3)
         times = sink.stop()
-        process.ask(place=str(place), act="stop")
-        return _latencies(place, written, times)
+        batches = [BatchPhases(**batch) for batch in process.ask(place=str(place), act="stop")["batches"]]
+        return _latencies(place, written, times, batches)
 
 
 def _feed(place: Path) -> pl.DataFrame:
@@ -124,10 +129,12 @@ class _SinkTimes(threading.Thread):
         return self._times
 
 
-def _latencies(place: Path, written: pl.DataFrame, times: dict[str, float]) -> dict[str, Any]:
+def _latencies(
+    place: Path, written: pl.DataFrame, times: dict[str, float], batches: Sequence[BatchPhases]
+) -> dict[str, Any]:
     panes = [
         with_bounds(pl.read_parquet(str(place / "out" / name / "*.parquet"), hive_partitioning=False)).select(
-            pl.col("start").dt.timestamp("us"), "key", "n", at=pl.lit(at)
+            pl.col("start").dt.timestamp("us"), "key", "n", at=pl.lit(at), batch=pl.lit(_number(name))
         )
         for name, at in times.items()
     ]
@@ -140,15 +147,29 @@ def _latencies(place: Path, written: pl.DataFrame, times: dict[str, float]) -> d
     assert isinstance(last, int)
     due = written.with_columns(start).filter(pl.col("start") + (WINDOW + LAG) * 1e6 < last - 1e6)
     waited = (rows["at"] - rows["written"]) * 1000
+    p99 = waited.quantile(0.99)
+    assert p99 is not None
+    warm = with_numbers(batches, range(rows["batch"].min(), rows["batch"].max() + 1))  # type: ignore[operator,arg-type]
+    late = with_numbers(warm, rows.filter(waited >= p99)["batch"].unique().to_list())
     return {
         "p50": waited.quantile(0.5),
-        "p99": waited.quantile(0.99),
+        "p99": p99,
         "rows": rows.height,
+        "phases": {
+            "batches": len(warm),
+            "median_batch": typical(warm),
+            "slowest_hundredth": average(slowest(warm)),
+            "batches_of_slowest_rows": average(late),
+        },
         # Every window that is over has its pane, once, with all of its rows.
         "equal": rows.height >= due.height
         and not emitted.select("start", "key").is_duplicated().any()
         and counts.filter(inner & (pl.col("n") != pl.col("rows"))).is_empty(),
     }
+
+
+def _number(directory: str) -> int:
+    return int(directory.partition("=")[2])
 
 
 _queries: dict[str, Any] = {}
@@ -157,11 +178,13 @@ _queries: dict[str, Any] = {}
 def _answer(place: str, act: str) -> dict[str, Any]:
     if act == "start":
         _queries[place] = _start(Path(place))
-    else:
-        query = _queries.pop(place)
-        query.processAllAvailable()  # Spark fills the log with errors if it stops within a batch
-        query.stop()
-    return {}
+        return {}
+    query = _queries.pop(place)
+    spark = getattr(query, "spark", query)
+    spark.processAllAvailable()  # Spark fills the log with errors if it stops within a batch
+    spark.stop()
+    batches = phases_of_query(spark.recentProgress, getattr(query, "history", ()))
+    return {"batches": [{"batch": batch.batch, "phases": dict(batch.phases)} for batch in batches]}
 
 
 def _start(place: Path) -> Any:
@@ -174,11 +197,12 @@ def _start(place: Path) -> Any:
     from bench.spark.sinks import run_in_driver, run_in_spark
 
     spark = start_session()
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")  # of all batches
     rows = spark.readStream.schema("ts timestamp, key bigint").parquet(str(place / "source"))
     if sys.argv[1] == "eventide":
         windows = ev.stream(time="ts", key="key", watermark=ev.bounded_delay(f"{LAG * 1000:.0f} milliseconds"))
         pipeline = windows.window(ev.tumbling(f"{WINDOW} second")).agg(n=ev.count())
-        return run_in_driver(pipeline, rows, place, interval="0 seconds").spark
+        return run_in_driver(pipeline, rows, place, interval="0 seconds")
     windowed = rows.withWatermark("ts", f"{LAG * 1000:.0f} milliseconds")
     groups = windowed.groupBy(F.window("ts", f"{WINDOW} second").alias("window"), "key")
     with in_memory_state(spark) if sys.argv[1] == "spark_in_memory" else nullcontext():
