@@ -16,7 +16,7 @@ from eventide import sinks
 from eventide.errors import DataError
 from eventide.sinks import OutputInfo
 from eventide.sinks.batch import SinkBatch
-from eventide.sinks.batch_directory import replace_directory
+from eventide.sinks.batch_directory import BatchMarker, replace_directory
 
 INFO = OutputInfo("panes", key=(), mode="accumulating")
 
@@ -133,6 +133,13 @@ def test_an_older_writer_replaces_nothing_with_other_content(target: Path) -> No
         replace_directory(table(2), target, "snappy", check_writer=replaced)
     assert numbers(target) == [1]
     assert names(target.parent) == ["batch=0"]
+
+
+def test_a_session_without_java_marks_no_directory(tmp_path: Path) -> None:
+    session: Any = object()
+    marker = BatchMarker(f"{tmp_path}/batch=0", table(1), session)
+    marker.write()
+    assert not marker.is_present() and names(tmp_path) == []
 
 
 def test_the_first_batch_of_a_process_removes_what_killed_writers_left(tmp_path: Path) -> None:

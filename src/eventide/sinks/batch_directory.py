@@ -75,17 +75,24 @@ def remove_unfinished(root: Path) -> None:
 
 
 class BatchMarker:
-    """A hidden file in a directory that Spark has written completely: a digest of its rows."""
+    """A hidden file in a directory that Spark has written completely: a digest of its rows.
+
+    A session without access to Java has no markers, and writes a repeated batch again.
+    """
 
     def __init__(self, directory: str, rows: pa.Table, spark: SparkSession) -> None:
-        java, settings = hadoop(spark)
+        try:
+            java, settings = hadoop(spark)
+        except AttributeError:
+            self._files = None
+            return
         self._path = java.org.apache.hadoop.fs.Path(f"{directory}/{_MARKER}")
         self._files = self._path.getFileSystem(settings)
         self._digest = _digest(rows)
 
     def is_present(self) -> bool:
         """Return whether the directory holds these rows."""
-        if not self._files.exists(self._path):
+        if self._files is None or not self._files.exists(self._path):
             return False
         stream = self._files.open(self._path)
         try:
@@ -95,6 +102,8 @@ class BatchMarker:
 
     def write(self) -> None:
         """Mark the directory as complete."""
+        if self._files is None:
+            return
         stream = self._files.create(self._path, True)
         stream.write(self._digest)
         stream.close()
