@@ -27,9 +27,9 @@ from eventide.spark.replacement import Replacement, exclusive, settle_exclusivel
 from eventide.spark.staged_state import (
     RECORDS,
     STATE,
-    DriverState,
-    ExecutorState,
     RecordedBuckets,
+    StagedDriverState,
+    StagedExecutorState,
     StagedState,
     Written,
     check_written,
@@ -114,7 +114,11 @@ def _rescale(query: StoppedQuery, to: Placement, buckets: int, spark: SparkSessi
     replacement = Replacement(query.files)
     try:
         staged: StagedState
-        staged = ExecutorState(query, replacement, spark) if to == "executors" else DriverState(query, replacement)
+        staged = (
+            StagedExecutorState(query, replacement, spark)
+            if to == "executors"
+            else StagedDriverState(query, replacement)
+        )
         replacement.copy(*(f"offsets/{batch}" for batch in query.logged), f"commits/{query.batch}")
         written = _write(staged, first, divisions)
         counts, size = [operator.count for operator in written], sum(operator.size for operator in written)
@@ -138,6 +142,12 @@ def _rescale(query: StoppedQuery, to: Placement, buckets: int, spark: SparkSessi
     names += [f"commits/{query.batch}"] if to == "executors" else []
     replacement.install([*names, FILE], folders=staged.folders, delete=[*outdated, *commands], about=asdict(result))
     return result
+
+
+def _staged(query: StoppedQuery, to: Placement, replacement: Replacement, spark: SparkSession) -> StagedState:
+    if to == "driver":
+        return StagedDriverState(query, replacement)
+    return StagedExecutorState(query, replacement, spark)
 
 
 def _write(staged: StagedState, first: Division, others: Iterator[Division]) -> list[Written]:

@@ -51,7 +51,7 @@ class StagedState(Protocol):
         ...
 
 
-class ExecutorState:
+class StagedExecutorState:
     """A state store of Spark."""
 
     folders: tuple[str, ...] = (STATE,)
@@ -83,7 +83,7 @@ class ExecutorState:
         relocate(staged, self._query.files)
 
 
-class DriverState:
+class StagedDriverState:
     """A commit record of the last batch, whose outputs were delivered elsewhere."""
 
     folders: tuple[str, ...] = RECORDS
