@@ -198,7 +198,9 @@ def divide_operators(
 def _taken(operator: StoredOperator) -> Iterator[tuple[bytes, BucketSnapshot]]:
     """Yield the head and the pages of each bucket, and release them with the next one."""
     for bucket, head in operator.heads.items():
-        yield head, BucketSnapshot(head, operator.pages.pop(bucket))
+        snapshot = BucketSnapshot(head, operator.pages.pop(bucket))
+        yield head, snapshot
+        snapshot.bodies.clear()  # readers of the snapshot may live until the next garbage collection
 
 
 def _write_plan(query: StoppedQuery, replacement: Replacement, to: Placement, written: Sequence[Written]) -> None:
