@@ -6,6 +6,7 @@ EVENTIDE_KILLS ?= 40
 EVENTIDE_DRIVER_KILLS ?= 200
 EVENTIDE_MARK_KILLS ?= 50
 EVENTIDE_SINK_KILLS ?= 100
+EVENTIDE_RESCALE_KILLS ?= 30
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -68,6 +69,7 @@ soak: $(READY) ## Run the oracle over many random histories
 chaos: $(READY) ## Kill drivers, executors, databases, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest -rP tests/spark/test_staging_faults.py
+	@EVENTIDE_RESCALE_KILLS=$(EVENTIDE_RESCALE_KILLS) $(RUN) -m pytest tests/spark/test_killed_rescale.py
 	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_killed.py
 	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_crashes.py
 	@EVENTIDE_SINK_KILLS=$(EVENTIDE_SINK_KILLS) $(RUN) -m pytest -rP tests/sinks/test_staging_killed.py

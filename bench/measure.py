@@ -26,9 +26,10 @@ class Line:
     peak_rss_mb: int
     equal: bool
     details: dict[str, Any] = field(default_factory=dict)
+    first_ratio: float | None = None  # of the first batch, where it is measured
 
     def json(self) -> str:
-        return json.dumps({name: value for name, value in asdict(self).items() if value != {}})
+        return json.dumps({name: value for name, value in asdict(self).items() if value not in ({}, None)})
 
 
 def timed(run: Callable[[], T]) -> tuple[float, T]:

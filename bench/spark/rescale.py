@@ -1,9 +1,8 @@
-"""The state of five million open panes, divided into other buckets, against one pass of reading and writing it."""
+"""The state of five million open panes on its way through buckets, against one pass of reading and writing it."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
     from eventide.spark.query_record import Placement
 
 PANES = 5_000_000
-BEFORE, AFTER = 2, 4
+PATH: tuple[int | str, ...] = (2, 4, 3, 8, "driver")
 
 
 def rescale() -> Line:
-    """Seconds to rescale from two buckets to four, against those to read the state and write its bytes unchanged.
+    """Seconds of the slowest step of a path of buckets, against those to read the state and write its bytes unchanged.
 
-    Then the query is drained, and its table is compared with one that Polars computes from the rows.
+    Then the query is drained, and its table is compared with that of a query that was never rescaled.
     """
     import eventide as ev
     from bench.spark.queries import scratch, start_session, stream
@@ -44,41 +43,65 @@ def rescale() -> Line:
         for file in files:
             os.link(file, place / "source" / file.name)
         windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.tumbling("1 hour"))
-        counts, checkpoint = windows.agg(n=ev.count()), place / "checkpoint"
+        counts = windows.agg(n=ev.count())
 
-        def run(state: Placement, *, drain: bool = False) -> None:
-            rows, sink = stream(spark, place / "source"), ev.sinks.files(place / "out")
-            counts.run(rows, sink=sink, checkpoint=checkpoint, available_now=True, state=state, drain=drain)
+        def run(name: str, *, drain: bool = False) -> None:
+            rows, sink = stream(spark, place / "source"), ev.sinks.files(place / name / "out")
+            checkpoint = place / name / "checkpoint"
+            counts.run(rows, sink=sink, checkpoint=checkpoint, available_now=True, state="driver", drain=drain)
 
-        run("driver")
-        first = _timed(lambda: ev.rescale(checkpoint, buckets=BEFORE, spark=spark))
-        print(f"from the driver to {BEFORE} buckets: {first:.1f} s", file=sys.stderr, flush=True)
-        once = _timed(lambda: _copy(spark, checkpoint, place / "copy"))
-        begin = time.perf_counter()
-        result = ev.rescale(checkpoint, buckets=AFTER, spark=spark, on_progress=_show(begin))
-        seconds = time.perf_counter() - begin
-        opened = [state.windows for state in ev.inspect(checkpoint, pipeline=counts, spark=spark)]
-        panes = sum(int(state["keys"].sum()) for state in opened if state is not None)
-        run("executors", drain=True)
-        equal = _table(place / "out").equals(_expected(place / "source"))
+        run("rescaled")
+        checkpoint = place / "rescaled" / "checkpoint"
+        details: dict[str, float] = {}
+        before: int | str = "driver"
+        panes, ratios, rates, once = [], [], [], 0.0
+        for number, target in enumerate(PATH):
+            begin = time.perf_counter()
+            to: Placement | None = "driver" if target == "driver" else None
+            buckets = None if isinstance(target, str) else target
+            result = ev.rescale(checkpoint, buckets=buckets, to=to, spark=spark, on_progress=_show(begin))
+            seconds = time.perf_counter() - begin
+            if not number:  # the state is on the executors now
+                once = _timed(lambda: _copy(spark, checkpoint, place / "copy"))
+            rates.append(result.bytes / 1e6 / seconds)
+            ratios.append(seconds / once)
+            step = f"{before}_to_{target}"
+            details |= {
+                f"{step}_seconds": round(seconds, 2),
+                f"{step}_mb_s": round(rates[-1], 2),
+                f"{step}_ratio": round(ratios[-1], 2),
+            }
+            print(f"{step}: {seconds:.1f} s, {rates[-1]:.1f} MB/s", file=sys.stderr, flush=True)
+            opened = [state.windows for state in ev.inspect(checkpoint, pipeline=counts, spark=spark)]
+            panes.append(sum(int(state["keys"].sum()) for state in opened if state is not None))
+            before = target
+        run("rescaled", drain=True)
+        run("stayed", drain=True)
+        rescaled, stayed = (_bytes(_table(place / name / "out")) for name in ("rescaled", "stayed"))
+        equal = rescaled == stayed == _bytes(_expected(place / "source"))
     size = result.bytes / 1e6
     return Line(
         "rescale",
-        round(size / seconds, 2),
+        round(min(rates), 2),
         round(size / once, 2),
         "a copy of the state",
-        round(seconds / once, 2),
+        round(max(ratios), 2),
         "MB/s",
         watch.total_mb,
-        equal and panes == scaled(PANES) and list(result.buckets) == [AFTER],
+        equal and set(panes) == {scaled(PANES)},
         {
-            "seconds": round(seconds, 2),
+            **details,
             "copy_seconds": round(once, 2),
             "state_mb": round(size, 1),
-            "panes": panes,
+            "panes": scaled(PANES),
             "load_before": watch.load_before,
         },
     )
+
+
+def _bytes(table: pl.DataFrame) -> bytes:
+    """Return the table as bytes that are the same for equal tables."""
+    return table.rechunk().write_ipc(None, compression="uncompressed").getvalue()
 
 
 def _table(place: Path) -> pl.DataFrame:
@@ -100,18 +123,14 @@ def _copy(spark: SparkSession, checkpoint: Path, target: Path) -> None:
     """Read the state of all buckets, and write it once as it is: into a state store of as many buckets."""
     from eventide.operators.redistribution import BucketSnapshot, DividedState
     from eventide.spark.inspection import read_executor_state
-    from eventide.spark.state_import import import_state
+    from eventide.spark.state_import import StateImport
+    from eventide.spark.storage import LocalStorage
 
-    stored = read_executor_state(spark, str(checkpoint))
-    operators = [
-        DividedState(
-            [BucketSnapshot(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())],
-            operator.tracker,
-        )
-        for operator in stored
-    ]
-    shutil.rmtree(target, ignore_errors=True)
-    import_state(spark, operators, 0, work=target)
+    copied = StateImport(spark, 0, LocalStorage(target))
+    for operator in read_executor_state(spark, str(checkpoint)):
+        buckets = [BucketSnapshot(head, operator.pages[bucket]) for bucket, head in sorted(operator.heads.items())]
+        copied.add(DividedState(buckets, operator.tracker))
+    copied.run()
 
 
 def _timed(run: Callable[[], object]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.simulation import count, table
 
 
@@ -12,3 +14,15 @@ def test_direct_progress_grows_with_the_product_and_coalesced_progress_with_the_
     assert large["direct"].state_bytes > 3 * small["direct"].state_bytes
     assert large["coalesced"].state_bytes < 3 * small["coalesced"].state_bytes
     assert "| 16 | 16 | 400 | coalesced |" in table([large["coalesced"]])
+
+
+def test_coalesced_progress_is_linear_in_tasks_and_buckets() -> None:
+    def progress_bytes(tasks: int, buckets: int) -> int:
+        return count(tasks, buckets, 10 * tasks, "coalesced", rows=50).progress_bytes  # each task has its origins
+
+    start = progress_bytes(4, 4)
+    by_task, by_bucket = (progress_bytes(16, 4) - start) / 12, (progress_bytes(4, 16) - start) / 12
+    assert by_task > 0 and by_bucket > 0
+    for tasks, buckets in [(40, 4), (4, 40), (40, 40)]:
+        expected = start + by_task * (tasks - 4) + by_bucket * (buckets - 4)
+        assert progress_bytes(tasks, buckets) == pytest.approx(expected, rel=0.05), (tasks, buckets)

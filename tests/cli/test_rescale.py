@@ -8,7 +8,7 @@ import pytest
 
 from eventide.cli.state_commands import rescale_lines, state_in_use
 from eventide.spark.query_record import FILE, OperatorRecord, QueryRecord, write_record
-from eventide.spark.replacement import JOURNAL
+from eventide.spark.replacement import FOLDER
 from eventide.spark.rescale import RescaleResult
 from eventide.spark.storage import LocalStorage
 from tests.cli.test_repair import no_spark
@@ -48,12 +48,14 @@ def test_a_rescale_says_where_the_state_is_and_how_to_start() -> None:
 def test_a_rescale_that_fails_says_which_state_is_in_use(tmp_path: Path) -> None:
     operator = OperatorRecord({}, 4, {}, {})
     write_record(LocalStorage(tmp_path), QueryRecord((operator,), "executors"))
-    assert state_in_use(tmp_path) == "Nothing was changed."  # the query has finished no batch
+    assert state_in_use(LocalStorage(tmp_path)) == "Nothing was changed."  # the query has finished no batch
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits/0").touch()
-    assert state_in_use(tmp_path) == "The query uses the state on the executors, in 4 buckets."
-    LocalStorage(tmp_path).replace(JOURNAL, b"{}")
-    assert "The new state is complete" in state_in_use(tmp_path)
+    assert state_in_use(LocalStorage(tmp_path)) == "The query uses the state on the executors, in 4 buckets."
+    LocalStorage(tmp_path).replace(f"{FOLDER}/1.json", b'{"phase": "abandoned"}')
+    assert "in 4 buckets" in state_in_use(LocalStorage(tmp_path))
+    LocalStorage(tmp_path).replace(f"{FOLDER}/2.json", b'{"phase": "move"}')
+    assert "The new state is complete" in state_in_use(LocalStorage(tmp_path))
 
 
 def test_outputs_are_discarded_only_after_they_were_exported(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ PARTS = {"sinks": ev.sinks, "marks": ev.marks, "testing": ev.testing, "standalon
 TYPES = {"sinks.AnySink"}  # a union of types has no docstring
 WITHOUT_EXAMPLE = {
     "sinks.AnySink": "a union of types",
-    "Query": "exists only while Spark runs it: docs/howto/spark.md",
     "QueryOutputs": "exists only with DataFrames of Spark: docs/howto/spark.md",
     "marks.SegmentsLostError": "needs readers whose leases end: docs/howto/noted-time.md",
 }

@@ -21,7 +21,8 @@ from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_state import Commands, Delivery, DriverState
 from eventide.spark.inspection import read_driver_state
 from eventide.spark.metrics import REASONS
-from eventide.spark.rescale import redistribute_operators, write_record
+from eventide.spark.rescale import divide_operators
+from eventide.spark.staged_state import RecordWriter
 from eventide.spark.storage import LocalStorage, Storage
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.testing.hosts import BundleResult
@@ -126,13 +127,17 @@ class DriverHost:
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         record = log.newest()
         assert record is not None
-        return redistribute_operators(read_driver_state(log, record), buckets, lambda depth, sources, count: coalesced)
+        divisions = divide_operators(read_driver_state(log, record), buckets, lambda depth, sources, count: coalesced)
+        return [DividedState(list(division.buckets), division.tracker) for division in divisions]
 
     def restore(self, operators: Sequence[DividedState], *, now: int) -> None:
         """Go on from the state of another host that has processed a batch."""
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         self._checkpoint.log_offsets(self._batch, now)
-        write_record(log, self._batch, operators)
+        record = RecordWriter(log, self._batch)
+        for operator in operators:
+            record.add(operator)
+        record.commit()
         self._driver = self._start()
         self._batch += 1
 

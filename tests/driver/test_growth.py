@@ -55,4 +55,4 @@ def test_state_that_cannot_move_gets_no_command() -> None:
     )
     assert message is not None and "eventide rescale s3a" not in message
     assert "drain the query and start it with state='executors' and a new checkpoint" in message
-    assert "Its state cannot be moved: eventide rescale needs a checkpoint on a local disk" in message
+    assert "Its state cannot be moved: eventide rescale needs a checkpoint that also has the commit records" in message

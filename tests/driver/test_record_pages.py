@@ -112,4 +112,4 @@ def test_all_retained_records_can_be_read_however_often_the_driver_restarts(tmp_
         driver(checkpoint, retain=retain).batch(number, [frame.cast(pl.Schema(SCHEMA))])
         log = CommitLog(LocalStorage(checkpoint.directory))
         for retained in range(max(0, number - retain + 1), number + 1):
-            assert read_driver_state(log, log.read(retained))
+            assert list(read_driver_state(log, log.read(retained)))

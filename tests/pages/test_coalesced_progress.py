@@ -119,6 +119,67 @@ def test_a_lowered_watermark_reaches_every_bucket() -> None:
     assert [came.counts.late for came in outputs] == [0, 0] and outputs[0].watermark == outputs[1].watermark
 
 
+def on_both_ways(pipeline: ev.Pipeline, schema: Any, bundles: Any) -> list[tuple[int, list[str]]]:
+    """The watermark and the panes after each bundle, which are the same whichever way progress takes.
+
+    A bundle is a command or None, and the rows of the inputs.
+    """
+    outputs = []
+    for way in ("direct", "coalesced"):
+        host = PagesHost(pipeline, schema, buckets=4, tasks=2, progress=way)  # type: ignore[arg-type]
+        came = []
+        for number, (command, rows) in enumerate(bundles):
+            host.command = command
+            came.append(host.bundle(rows, now=100 * (number + 1), watermark=None, polled=True))
+        outputs.append([(bundle.watermark, rows_of(bundle.panes)) for bundle in came])
+    assert outputs[0] == outputs[1]
+    return outputs[0]
+
+
+@pytest.mark.parametrize("case", ["interval join", "union"])
+def test_an_input_that_has_ended_holds_no_watermark_back(case: str) -> None:
+    pipeline, _ = CASES[case]
+    left, right = (
+        pl.DataFrame([{"id": i, "t": t, "device": "a", "n": 1} for i in range(8)], schema=SCHEMA) for t in (20, 90)
+    )
+    none = pl.DataFrame(schema=SCHEMA)
+    name = "left" if case == "union" else pipeline.plan.edges[0].name
+    waiting, ended = on_both_ways(
+        pipeline, (SCHEMA,) * 2, [(None, [left, right]), ({"do": "end", "input": name}, [none, none])]
+    )
+    assert waiting[0] == 20 - 5 and ended[0] == 90 - 5, "the watermark follows the other input alone"
+    assert ended[1], "which completes what the ended input held back"
+
+
+def test_the_cuts_of_a_stream_move_the_watermark_once_all_buckets_are_read() -> None:
+    address = "sqlite:///shop.db#orders"
+    watermark = ev.noted(address)
+    windows = ev.stream(time="t", key="id", watermark=watermark).window(ev.tumbling("10 us")).agg(rows=ev.count())
+    schema = {"id": pl.Int64(), "t": pl.Int64(), "_segment": pl.Int64(), "_offset": pl.Int64(), "_mark": pl.Int64()}
+
+    def rows(*offsets: int) -> pl.DataFrame:
+        places = [{"id": n, "t": n, "_segment": n % 2, "_offset": n // 2, "_mark": 0} for n in offsets]
+        return pl.DataFrame(places, schema=schema)
+
+    def cut(number: int, time: int, **reached: int) -> dict[str, Any]:
+        identity = watermark.generator.identity  # type: ignore[attr-defined]
+        offsets = {name.removeprefix("s"): offset for name, offset in reached.items()}
+        return {"do": "cut", "stream": identity, "number": number, "time": time, "reached": offsets}
+
+    came = on_both_ways(
+        windows,
+        schema,
+        [
+            (cut(1, 10, s0=5, s1=5), rows(*range(9))),  # offset 4 of segment 1 is missing
+            (None, rows(9)),
+            (cut(2, 20, s0=10, s1=10), rows(*range(10, 19))),
+            (cut(3, 30, s0=10, s1=10), rows(19)),
+        ],
+    )
+    assert [time for time, _ in came] == [MIN, 10, 10, 30]
+    assert [len(panes) for _, panes in came] == [0, 10, 0, 10]
+
+
 def sent(progress: Progress, tasks: int, buckets: int) -> list[ShufflePage]:
     """The pages of tasks whose rows are of one key."""
     stage = stage_of(WINDOWS, progress, buckets)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -56,12 +59,15 @@ def delta_lake(folder: Path) -> Lake:
 
 
 def iceberg_lake(folder: Path) -> Lake:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
     return Lake(lambda **options: ev.sinks.iceberg("shop.revenue", catalog=catalog, **options), folder)
 
 
-@pytest.fixture(params=[delta_lake, iceberg_lake], ids=["delta", "iceberg"])
+LAKES = {"delta": delta_lake, "iceberg": iceberg_lake}
+
+
+@pytest.fixture(params=LAKES.values(), ids=LAKES)
 def lakes(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Lake]:
     """Make a new, empty table each time."""
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
@@ -176,6 +182,52 @@ def test_a_large_batch_that_the_driver_collects_is_reported_once(lake: Lake) -> 
         ours = [str(warning.message) for warning in caught if warning.category is ev.DriverLimitWarning]
         expected = ["Batch 1 has 300 MB for"] if batch_id == 1 else []
         assert [message.partition(" delta(")[0].partition(" iceberg(")[0] for message in ours] == expected
+
+
+def test_a_batch_of_unknown_size_is_measured_when_it_is_collected(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventide.sinks.lake_table._LARGE", 100_000)
+    sink = lake.sink(output_info(), schema())
+    for batch_id, count in enumerate([1, 5_000]):
+        rows = frame([row(shop=f"shop {number}", n=1) for number in range(count)])
+        batch = RemoteBatch(rows.to_arrow(compat_level=pl.CompatLevel.oldest()), NO_SESSION)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ev.DriverLimitWarning)
+            sink.write(batch, batch_id, output_info())
+        assert [warning.category for warning in caught if warning.category is ev.DriverLimitWarning] == (
+            [ev.DriverLimitWarning] if batch_id else []
+        )
+
+
+def large_batch(batch_id: int, size: int) -> pl.DataFrame:
+    """Panes of many shops. Each batch after the first retracts those of the previous one."""
+    template = frame([row(shop="", n=0)])
+    names = pl.int_range(size, eager=True).cast(pl.String)
+    panes = pl.concat([template] * size).with_columns(shop=names, n=pl.lit(batch_id, template.schema["n"]))
+    if not batch_id:
+        return panes
+    before = panes.with_columns(n=pl.lit(batch_id - 1, template.schema["n"]), diff=pl.lit(-1, template.schema["diff"]))
+    after = panes.with_columns(pane_index=pl.lit(1, template.schema["pane_index"]))
+    return pl.concat([before, after])
+
+
+@pytest.mark.parametrize("kind", LAKES)
+def test_a_writer_that_is_killed_between_data_and_commit_leaves_no_rows(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    size, folder = 20_000, tmp_path / "lake"
+    lake = LAKES[kind](folder)
+    put(lake.sink(output_info(), schema()), large_batch(0, size), 0, output_info())
+    files, commits = set(folder.rglob("*.parquet")), lake.commits()
+    command = [sys.executable, "-m", "tests.sinks.lake_job", kind, str(folder), "1", str(size)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert set(folder.rglob("*.parquet")) - files, "data was written"
+    assert lake.commits() == commits, "and not committed"
+    assert lake.read()["n"].value_counts().rows() == [(0, size)], "the files of the killed writer are not in the table"
+    for _ in range(2):  # the restart, and a repetition
+        put(lake.sink(output_info(), schema()), large_batch(1, size), 1, output_info())
+        table = lake.read()
+        assert table["n"].value_counts().rows() == [(1, size)] and table["shop"].n_unique() == size
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.hadoop_storage import HadoopStorage, file_sizes
 from eventide.spark.source_log import BatchLog
 from eventide.spark.storage import LocalStorage
+from tests.driver.directory_contract import *  # noqa: F403
+from tests.driver.directory_contract import Open
 from tests.driver.storage_contract import *  # noqa: F403
-from tests.driver.storage_contract import Open
 from tests.spark.remote import hdfs_address, remote, viewfs
 
 __all__ = ["hdfs_address", "remote"]
@@ -121,6 +122,22 @@ def test_an_object_store_without_conditional_puts_is_rejected_or_needs_a_single_
     assert storage.create("a/1", [b"one"]) and not storage.create("a/1", [b"two"])
     storage.replace("a/1", b"three")
     assert storage.read("a/1") == b"three"
+
+
+def test_a_folder_of_an_object_store_moves_file_by_file_and_can_be_continued(
+    spark: SparkSession, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.hadoop_storage._OBJECT_STORES", frozenset({"viewfs"}))
+    files = HadoopStorage(view, spark, single_writer=True)
+    for name in ("new/0/a", "new/1/a", "new/b", "state/0/a"):  # the first file was copied, and not deleted yet
+        files.create(name, [name.encode() if name != "state/0/a" else b"new/0/a"])
+    files.move("new", "state")
+    assert {name: files.read(f"state/{name}") for name in files.walk("state")} == {
+        "0/a": b"new/0/a",
+        "1/a": b"new/1/a",
+        "b": b"new/b",
+    }
+    assert not files.exists("new")
 
 
 def test_a_put_whose_answer_was_lost_has_created_the_object(

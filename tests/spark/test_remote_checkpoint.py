@@ -63,7 +63,7 @@ def test_a_repeated_batch_delivers_its_record(stream: Stream) -> None:
     stream.run(WINDOWS)
     assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
     stream.options = {}  # without single_writer, which is for commit records
-    with pytest.raises(ev.PlanError, match=r"state='executors'.*drain it and start with a new checkpoint.*local disk"):
+    with pytest.raises(ev.PlanError, match=r"state='executors'.*or move the state: eventide rescale"):
         stream.run(WINDOWS, state="executors")
 
 

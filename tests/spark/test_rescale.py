@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.spark import coalesced_progress, replacement
+from eventide.spark import coalesced_progress
 from eventide.spark.buckets import BUCKETS
 from eventide.spark.coalesced_progress import PROGRESS
 from eventide.spark.control import Control
@@ -67,6 +67,11 @@ def numbered_rows(start: int) -> pl.DataFrame:
     return pl.DataFrame(rows).with_columns(pl.col("ts").cast(pl.Datetime("us", "UTC")))
 
 
+def attempts(stream: Stream) -> list[Path]:
+    """What attempts to rescale have left."""
+    return list((Path(stream.checkpoint) / FOLDER).glob("*-*"))
+
+
 def arguments(target: Target) -> dict[str, Any]:
     return {"to": target} if isinstance(target, str) else {"buckets": target}
 
@@ -86,7 +91,7 @@ def run_and_rescale(
         state = placement(target)
         assert result.after == placement_of(LocalStorage(stream.checkpoint)) == state
         assert max(result.buckets) == (1 if target == "driver" else target)
-        assert not (Path(stream.checkpoint) / FOLDER).exists()
+        assert not attempts(stream)
     stream.put(*bundles[len(path) :]).run(pipeline, state=state, drain=True, **options)
 
 
@@ -186,10 +191,13 @@ def test_a_crash_in_any_step_leaves_a_query_that_continues(
     stream.put(BUNDLES[1]).run(WINDOWS, state="executors")  # the old state is in use
     with monkeypatch.context() as patch, pytest.raises(Crash):
 
-        def crash(*paths: Path) -> None:
-            raise Crash
+        def crash_in_the_checkpoint(storage: LocalStorage, source: str, target: str) -> None:
+            if FOLDER in source and FOLDER not in target:
+                raise Crash
+            move(storage, source, target)
 
-        patch.setattr(replacement, "_move", crash)
+        move = LocalStorage.move
+        patch.setattr(LocalStorage, "move", crash_in_the_checkpoint)
         ev.rescale(stream.checkpoint, **arguments(target), spark=spark)
     with pytest.raises(ev.DataError, match="Run it again, or start the query"):
         ev.inspect(stream.checkpoint, spark=spark)
@@ -216,7 +224,7 @@ def test_a_killed_command_is_run_again(spark: SparkSession, tmp_path: Path) -> N
             assert process.poll() is None, "the command has ended before it was killed"
             time.sleep(0.001)
         os.killpg(process.pid, signal.SIGKILL)
-    assert (Path(stream.checkpoint) / FOLDER).is_dir()
+    assert attempts(stream)
     assert [operator.buckets for operator in ev.inspect(stream.checkpoint, spark=spark)] == [2]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

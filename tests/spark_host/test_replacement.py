@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import eventide as ev
-from eventide.spark import replacement as module
-from eventide.spark.replacement import FOLDER, JOURNAL, Replacement, check_settled, exclusive, settle
+from eventide.spark.replacement import FOLDER, Replacement, check_settled, exclusive, is_between, settle
 from eventide.spark.storage import LocalStorage
 
 OLD = {
@@ -33,17 +32,18 @@ def write(place: Path, files: dict[str, str]) -> None:
 
 
 def files_in(checkpoint: Path) -> dict[str, str]:
-    """The files of a checkpoint, without the lock."""
+    """The files of a checkpoint, without the lock and without journals."""
     files = [file for file in checkpoint.rglob("*") if file.is_file() and file.name != "rescale.lock"]
-    return {str(file.relative_to(checkpoint)): file.read_text() for file in files}
+    journals = list((checkpoint / FOLDER).glob("*.json"))
+    return {str(file.relative_to(checkpoint)): file.read_text() for file in files if file not in journals}
 
 
 def replace_files(checkpoint: Path) -> None:
-    replacement = Replacement(checkpoint)
+    replacement = Replacement(LocalStorage(checkpoint))
     replacement.copy("offsets/7")
-    write(replacement.staged, {name: text for name, text in NEW.items() if text == "new"})
+    write(Path(replacement.staged.location), {name: text for name, text in NEW.items() if text == "new"})
     delete = ["eventide/commits", "eventide/control/drain.json", "eventide/control/none.json"]
-    replacement.install(["offsets/7", "state", "eventide/plan.json"], delete=delete, about={"buckets": [2]})
+    replacement.install(["offsets/7", "eventide/plan.json"], folders=["state"], delete=delete, about={"buckets": [2]})
 
 
 class Crash(BaseException):
@@ -56,8 +56,8 @@ class Fate:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.steps = 0
         self.last = 1_000
-        for owner, name in ((module, "_move"), (module, "_delete"), (LocalStorage, "replace")):
-            patch.setattr(owner, name, self._counted(getattr(owner, name)))
+        for name in ("move", "remove", "replace", "create"):
+            patch.setattr(LocalStorage, name, self._counted(getattr(LocalStorage, name)))
 
     def _counted(self, function: Any) -> Any:
         def step(*arguments: Any) -> Any:
@@ -77,7 +77,7 @@ def fate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fate]:
 def test_files_are_replaced_and_deleted_together(tmp_path: Path) -> None:
     write(tmp_path, OLD)
     replace_files(tmp_path)
-    assert files_in(tmp_path) == NEW and settle(tmp_path) is None
+    assert files_in(tmp_path) == NEW and settle(LocalStorage(tmp_path)) is None
 
 
 def test_a_crash_before_any_step_leaves_the_old_files_or_the_new_ones(tmp_path: Path, fate: Fate) -> None:
@@ -91,15 +91,15 @@ def test_a_crash_before_any_step_leaves_the_old_files_or_the_new_ones(tmp_path: 
         fate.steps, fate.last = 0, last
         with pytest.raises(Crash):
             replace_files(checkpoint)
-        is_switched = (checkpoint / JOURNAL).exists()
+        is_switched = is_between(LocalStorage(checkpoint))
         for second in range(3):  # the process that finishes it crashes, too
             fate.steps, fate.last = 0, second
             try:
-                settle(checkpoint)
+                settle(LocalStorage(checkpoint))
             except Crash:
                 assert is_switched or (checkpoint / FOLDER).exists()
         fate.steps, fate.last = 0, 1_000
-        settle(checkpoint)
+        settle(LocalStorage(checkpoint))
         observed = files_in(checkpoint)
         assert observed in (OLD, NEW)
         outcomes.append(observed == NEW)
@@ -114,14 +114,70 @@ def test_what_was_interrupted_is_known_when_it_is_finished(tmp_path: Path, fate:
     with pytest.raises(ev.DataError, match="Run it again, or start the query"):
         check_settled(LocalStorage(tmp_path))
     fate.last = 1_000
-    assert settle(tmp_path) == {"buckets": [2]}
+    assert settle(LocalStorage(tmp_path)) == {"buckets": [2]}
     check_settled(LocalStorage(tmp_path))
     assert files_in(tmp_path) == NEW
 
 
 def test_two_processes_never_replace_files_at_once(tmp_path: Path) -> None:
     write(tmp_path, OLD)
-    Replacement(tmp_path)
-    with exclusive(tmp_path), pytest.raises(ev.PlanError, match="is being rescaled by another process"):
-        settle(tmp_path)
-    assert settle(tmp_path) is None and files_in(tmp_path) == OLD
+    Replacement(LocalStorage(tmp_path))
+    with exclusive(LocalStorage(tmp_path)), pytest.raises(ev.PlanError, match="is being rescaled by another process"):
+        settle(LocalStorage(tmp_path))
+    assert settle(LocalStorage(tmp_path)) is None and files_in(tmp_path) == OLD
+
+
+def test_an_attempt_that_was_believed_dead_changes_nothing_when_it_returns(tmp_path: Path) -> None:
+    files = LocalStorage(tmp_path)
+    write(tmp_path, OLD)
+    stalled = Replacement(files)
+    stalled.copy("offsets/7")
+    assert settle(files) is None
+    write(Path(stalled.staged.location), {"offsets/7": "new"})
+    with pytest.raises(ev.PlanError, match="This command has changed nothing"):
+        stalled.install(["offsets/7"], about={})
+    stalled.discard()
+    assert files_in(tmp_path) == OLD and settle(files) is None
+    replace_files(tmp_path)
+    assert files_in(tmp_path) == NEW
+
+
+def test_of_two_attempts_without_a_lock_the_first_journal_counts(tmp_path: Path) -> None:
+    files = LocalStorage(tmp_path)
+    write(tmp_path, OLD)
+    first, second = Replacement(files), Replacement(files)
+    for attempt, text in ((first, "first"), (second, "second")):
+        attempt.staged.replace("offsets/7", text.encode())
+    second.install(["offsets/7"], about={"by": "second"})
+    with pytest.raises(ev.PlanError, match="This command has changed nothing"):
+        first.install(["offsets/7"], about={"by": "first"})
+    first.discard()
+    assert files_in(tmp_path)["offsets/7"] == "second"
+
+
+def test_a_process_that_returns_into_a_finished_installation_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalStorage(tmp_path)
+    write(tmp_path, OLD)
+    remove, waiting = LocalStorage.remove, [True]
+
+    def overtake(storage: LocalStorage, name: str) -> None:
+        remove(storage, name)
+        if waiting and name == "state":
+            waiting.clear()
+            assert settle(files) == {"buckets": [2]}  # another process finishes, and its query goes on
+            write(tmp_path, {"state/0/next": "later", "eventide/commits/8": "later"})
+
+    monkeypatch.setattr(LocalStorage, "remove", overtake)
+    replace_files(tmp_path)
+    assert files_in(tmp_path) == NEW | {"state/0/next": "later", "eventide/commits/8": "later"}
+    assert settle(files) is None
+
+
+def test_only_the_last_journals_stay(tmp_path: Path) -> None:
+    for _ in range(12):
+        write(tmp_path, OLD)
+        replace_files(tmp_path)
+        settle(LocalStorage(tmp_path))
+    assert sorted(int(file.stem) for file in (tmp_path / FOLDER).iterdir()) == list(range(5, 13))

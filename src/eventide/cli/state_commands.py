@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from eventide.spark.query_record import Placement
     from eventide.spark.repair import Repair
     from eventide.spark.rescale import RescaleResult
+    from eventide.spark.storage import Storage
 
 
 RESCALE_EXAMPLES = """Examples:
@@ -34,38 +34,47 @@ def rescale(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a stopped query.")],
     buckets: Annotated[int | None, typer.Option(help="The number of buckets of the state on the executors.")] = None,
     to: Annotated[str | None, typer.Option(help="driver: the state moves from the executors to the driver.")] = None,
+    single_writer: Annotated[
+        bool,
+        typer.Option(
+            "--single-writer",
+            help="Accept a store that overwrites existing files: you ensure that nothing else uses the checkpoint.",
+        ),
+    ] = False,
     memory: Memory = None,
     conf: Conf = None,
 ) -> None:
     """Change the number of buckets of a stopped query, or move its state between the driver and the executors."""
-    from eventide._paths import on_disk
     from eventide.cli.spark_options import open_session
+    from eventide.spark.checkpoint_storage import storage_of
     from eventide.spark.rescale import check_target
     from eventide.spark.rescale import rescale as rescale_state
 
     check_target(buckets, to)
     check_checkpoint(checkpoint)
-    try:
-        with open_session("rescale", memory=memory, conf=conf) as spark, screen.busy("Opening …") as show:
+    with open_session("rescale", memory=memory, conf=conf) as spark, screen.busy("Opening …") as show:
+        try:
             result = rescale_state(
-                checkpoint, buckets=buckets, to=cast("Placement | None", to), spark=spark, on_progress=show
+                checkpoint,
+                buckets=buckets,
+                to=cast("Placement | None", to),
+                spark=spark,
+                on_progress=show,
+                single_writer=single_writer,
             )
-    except BaseException:
-        if (local := on_disk(checkpoint)) is not None:
-            typer.echo(state_in_use(Path(local)), err=True)
-        raise
+        except BaseException:
+            typer.echo(state_in_use(storage_of(checkpoint, spark)), err=True)
+            raise
     for line in rescale_lines(result, checkpoint):
         typer.echo(line)
 
 
-def state_in_use(checkpoint: Path) -> str:
+def state_in_use(files: Storage) -> str:
     """Return which state a query uses after a rescale that has failed."""
     from eventide.spark.query_record import read_record
-    from eventide.spark.replacement import JOURNAL
-    from eventide.spark.storage import LocalStorage
+    from eventide.spark.replacement import is_between
 
-    files = LocalStorage(checkpoint)
-    if files.exists(JOURNAL):
+    if is_between(files):
         return "The new state is complete and in use. Run the command again, or start the query: both finish it."
     record = read_record(files)
     if record is None:

@@ -6,10 +6,10 @@ buckets are read, their rows go to the bucket of their key, and each new bucket 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import polars as pl
 
@@ -56,17 +56,52 @@ class BucketSnapshot:
         return content
 
 
+class BucketStates(Protocol):
+    """The state of an operator: that of each bucket, and that of the tracker of all buckets, if there is one."""
+
+    @property
+    def count(self) -> int:
+        """The number of buckets."""
+        ...
+
+    @property
+    def tracker(self) -> BucketSnapshot | None:
+        """The state that tracks progress for all buckets, if these do not."""
+        ...
+
+    @property
+    def buckets(self) -> Iterable[BucketSnapshot]:
+        """The state of each bucket."""
+        ...
+
+
 @dataclass(frozen=True)
 class DividedState:
-    """The state of an operator: that of each bucket, and that of the tracker of all buckets, if there is one."""
+    """The state of all buckets in memory."""
 
     buckets: Sequence[BucketSnapshot]
     tracker: BucketSnapshot | None = None
 
     @property
-    def parts(self) -> tuple[BucketSnapshot, ...]:
-        """The tracker of all buckets, if there is one, then the buckets."""
-        return (*(() if self.tracker is None else (self.tracker,)), *self.buckets)
+    def count(self) -> int:
+        """The number of buckets."""
+        return len(self.buckets)
+
+
+@dataclass(frozen=True)
+class Division:
+    """The rows of an operator by their new bucket. A bucket is written when it is taken, and its rows are released."""
+
+    tracker: BucketSnapshot | None
+    count: int
+    _whole: _Whole
+    _parts: list[_Tables]
+
+    @property
+    def buckets(self) -> Iterator[BucketSnapshot]:
+        """The state of each bucket, once."""
+        while self._parts:
+            yield _written(self._whole, self._parts.pop(0))
 
 
 @dataclass(frozen=True)
@@ -80,17 +115,31 @@ class _Whole:
 
 
 def redistribute(
-    buckets: Sequence[tuple[bytes, PageStore]],
+    buckets: Iterable[tuple[bytes, PageStore]],
     count: int,
     split: SplitRows,
     *,
     tracker: BucketSnapshot | None = None,
     coalesces: Callable[[int], bool] = lambda count: False,
 ) -> DividedState:
-    """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by.
+    """Return what ``divide`` returns, with all buckets in memory."""
+    division = divide(buckets, count, split, tracker=tracker, coalesces=coalesces)
+    return DividedState(list(division.buckets), division.tracker)
+
+
+def divide(
+    buckets: Iterable[tuple[bytes, PageStore]],
+    count: int,
+    split: SplitRows,
+    *,
+    tracker: BucketSnapshot | None = None,
+    coalesces: Callable[[int], bool] = lambda count: False,
+) -> Division:
+    """Divide the state of an operator into ``count`` buckets; into one if its plan has no key to divide it by.
 
     ``tracker`` is the state that tracks progress for all buckets, if these do not. ``coalesces`` is called with the
     number of new buckets, and returns whether they have such a tracker; if not, each of them tracks all origins.
+    An old bucket is not needed any more when the next one is taken.
     """
     whole = _merged(buckets)
     if tracker is not None:
@@ -98,40 +147,48 @@ def redistribute(
     key: list[str] = whole.plan["key"]
     count = count if key else 1
     parts: list[_Tables] = [{} for _ in range(count)]
-    for name, table in whole.tables.items():
+    no_rows: _Tables = {}
+    for name in list(whole.tables):
+        table = whole.tables.pop(name)
         if isinstance(whole.codecs[name], InlineCodec):
+            no_rows[name] = table
             for part in parts:
                 part[name] = table
             continue
-        frames = [split(frame, key, count) if count > 1 else [frame] for frame in table]
-        for bucket, part in enumerate(parts):
-            part[name] = [frame[bucket] for frame in frames if frame[bucket].height]
+        no_rows[name] = []
+        for part in parts:
+            part[name] = []
+        while table:
+            frame = table.pop(0)
+            for part, rows in zip(parts, split(frame, key, count) if count > 1 else [frame], strict=True):
+                if rows.height:
+                    part[name].append(rows)
     if not coalesces(count):
-        return DividedState([_written(whole, part) for part in parts])
-    no_rows = {
-        name: table if isinstance(whole.codecs[name], InlineCodec) else [] for name, table in whole.tables.items()
-    }
+        return Division(None, count, whole, parts)
     reached = replace(whole, head={**whole.head, "tracker": without_origins(whole.head["tracker"])})
-    return DividedState([_written(reached, part) for part in parts], tracker=_written(whole, no_rows))
+    return Division(_written(whole, no_rows), count, reached, parts)
 
 
-def _merged(buckets: Sequence[tuple[bytes, PageStore]]) -> _Whole:
-    heads = [snapshot.load(head) for head, _ in buckets]
-    if any(head.get("kind") != "head" for head in heads):
-        raise not_a_header()
-    if any(CALLS in head for head in heads):
-        raise calls_need_driver()
-    codecs = {name: _codec_of(table) for name, table in heads[0]["store"].items()}
-    tables: dict[str, list[Any]] = {name: [] for name in codecs}
+def _merged(buckets: Iterable[tuple[bytes, PageStore]]) -> _Whole:
+    heads: list[dict[str, Any]] = []
+    codecs: dict[str, TableCodec] = {}
+    tables: dict[str, list[Any]] = {}
     plan: dict[str, Any] = {}
     trackers = []
-    for head, (_, pages) in zip(heads, buckets, strict=True):
+    for body, pages in buckets:
+        head = snapshot.load(body)
+        if head.get("kind") != "head":
+            raise not_a_header()
+        if CALLS in head:
+            raise calls_need_driver()
+        codecs = codecs or {name: _codec_of(table) for name, table in head["store"].items()}
+        heads.append(head)
         reader = PageReader()
         with reader.attach(pages):
             plan = plan or reader.fetch(Page(*head["plan"][1:]))
             trackers.append(read_blocks(head["tracker"], reader)[0])
             for name, codec in codecs.items():
-                tables[name].append(codec.save(codec.read(head["store"][name], reader)[0]))
+                tables.setdefault(name, []).append(codec.save(codec.read(head["store"][name], reader)[0]))
     # Every bucket sees the summary of all rows, so their trackers agree. Should one have seen less, time waits for it.
     slowest = min(range(len(heads)), key=lambda bucket: heads[bucket]["watermark"])
     common = {
@@ -140,7 +197,7 @@ def _merged(buckets: Sequence[tuple[bytes, PageStore]]) -> _Whole:
         "position": max(head["position"] for head in heads),
         "clock": min(head["clock"] for head in heads),
     }
-    whole = {name: _as_one(codecs[name], parts) for name, parts in tables.items()}
+    whole = {name: _as_one(codecs[name], tables.pop(name)) for name in codecs}
     return _Whole(heads[slowest] | common, plan, codecs, whole)
 
 

@@ -56,7 +56,16 @@ class Stream:
 
     @with_option_hints
     def window(self, kind: Window, *, output_time: OutputTime = "end") -> WindowedStream:
-        """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``)."""
+        """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``).
+
+        >>> import eventide as ev
+        >>> import polars as pl
+        >>> minutes = ev.stream(time="t", key="shop").window(ev.tumbling("1 minute"), output_time="latest")
+        >>> rows = pl.DataFrame({"t": [1_000_000, 5_000_000], "shop": ["kiel", "kiel"]})
+        >>> panes = minutes.agg(n=ev.count()).local(rows).panes
+        >>> panes.select("n", pl.col("window_time").dt.second()).row(0)  # the event time of the pane: second 5
+        (2, 5)
+        """
         if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
             raise _not_a_window(kind)
         if output_time not in ("end", "earliest", "latest"):
@@ -124,6 +133,14 @@ class Stream:
         ``late="divert"`` sends late rows to the late output; by default the processor receives them too, marked as
         late. ``on_error="dead"`` sends rows on which a ``RowProcessor`` raises to the dead letters. ``name`` identifies
         the processor in messages and in its state (by default the name of its class).
+
+        >>> import eventide as ev, polars as pl
+        >>> class Doubled(ev.RowProcessor):
+        ...     def process_row(self, edge, row, state):
+        ...         yield {"n": 2 * row["n"]}
+        >>> doubled = ev.stream(time="t", key="shop").process(Doubled(), output={"n": pl.Int64})
+        >>> doubled.local(pl.DataFrame({"t": [1, 2], "shop": ["kiel", "ulm"], "n": [1, 4]})).panes["n"].to_list()
+        [2, 8]
         """
         plan = process_plan(
             processor,

@@ -158,12 +158,18 @@ class LakeSink:
         table.replace(windows, _widened(updated.to_arrow(compat_level=pl.CompatLevel.oldest())), claim, batch_id)
 
     def _warn_of_size(self, batch: SinkBatch, batch_id: int) -> None:
-        """Warn, once for each sink, of a large batch that the driver collects from the executors."""
-        if batch.is_local or self._warned or (batch.size or 0) < _LARGE:
+        """Warn, once for each sink, of a large batch that the driver collects from the executors.
+
+        If its size is not known before, it is collected first.
+        """
+        if batch.is_local or self._warned:
+            return
+        size = batch.arrow.nbytes if batch.size is None else batch.size
+        if size < _LARGE:
             return
         self._warned.append(batch_id)
         warnings.warn(
-            f"Batch {batch_id} has {(batch.size or 0) >> 20:,} MB for {self!r}, and the driver collects it: Delta Lake "
+            f"Batch {batch_id} has {size >> 20:,} MB for {self!r}, and the driver collects it: Delta Lake "
             "and Iceberg are written by the driver. Use smaller batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or "
             "give the driver several times this memory.",
             DriverLimitWarning,

@@ -15,7 +15,7 @@ from eventide.errors import PlanError
 from eventide.spark.errors import no_session, not_exclusive
 from eventide.spark.hadoop_storage import HadoopStorage
 from eventide.spark.object_storage import object_storage
-from eventide.spark.storage import RECORDS, LocalStorage, Storage, read_text
+from eventide.spark.storage import RECORDS, DirectoryStorage, LocalStorage, Storage, read_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,9 @@ _STORE = "eventide/storage.json"
 _WRITERS = 4  # that create the same name, in the test of a store
 
 
-def storage_of(checkpoint: str | Path, spark: SparkSession | None = None, *, single_writer: bool = False) -> Storage:
+def storage_of(
+    checkpoint: str | Path, spark: SparkSession | None = None, *, single_writer: bool = False
+) -> DirectoryStorage:
     """Return the storage of a checkpoint: this machine's disk, or a file system of the session's Hadoop."""
     address = os.fspath(checkpoint)
     local = local_path(address, spark)
@@ -73,8 +75,8 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
 
 
 def can_rescale(checkpoint: Storage) -> bool:
-    """Return whether ``rescale`` accepts a checkpoint: it is on this machine's disk, with its commit records."""
-    return isinstance(checkpoint, LocalStorage) and read_text(checkpoint, _STORE) is None
+    """Return whether ``rescale`` accepts a checkpoint: it has the commit records."""
+    return read_text(checkpoint, _STORE) is None
 
 
 def may_have_records(checkpoint: Storage) -> bool:

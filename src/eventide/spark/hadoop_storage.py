@@ -38,6 +38,7 @@ class HadoopStorage:
     def __init__(self, address: str, spark: SparkSession, *, single_writer: bool = False) -> None:
         from py4j.protocol import Py4JJavaError
 
+        self._spark, self._single_writer = spark, single_writer
         self._java, settings = hadoop(spark)
         root = self._java.org.apache.hadoop.fs.Path(address)
         try:
@@ -136,6 +137,54 @@ class HadoopStorage:
             return [str(entry.getPath().getName()) for entry in entries]
         paths = self._java.org.apache.hadoop.fs.FileUtil.stat2Paths(entries)
         return str(self._java.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1].split(",")
+
+    @property
+    def address(self) -> str:
+        """The directory with its scheme."""
+        return self._location
+
+    def below(self, folder: str) -> HadoopStorage:
+        """Return a folder as a storage."""
+        return HadoopStorage(f"{self._location}/{folder}", self._spark, single_writer=self._single_writer)
+
+    def walk(self, folder: str) -> Sequence[str]:
+        """Walk a folder."""
+        prefix, names = f"{self._location}/{folder}/", []
+        try:
+            with self._errors(folder):
+                entries = self._files.listFiles(self._path(folder), True)
+                while entries.hasNext():
+                    names.append(str(entries.next().getPath().toString()).removeprefix(prefix))
+        except FileNotFoundError:
+            return []
+        return sorted(names)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename. On an object store, which copies, a folder is moved file by file, so that it can be continued."""
+        with self._errors(source):
+            if self._puts and self._files.getFileStatus(self._path(source)).isDirectory():
+                for name in self.walk(source):
+                    self._move(self._path(f"{source}/{name}"), self._path(f"{target}/{name}"))
+                self._files.delete(self._path(source), True)
+            else:
+                self._move(self._path(source), self._path(target))
+
+    def remove(self, name: str) -> None:
+        """Delete a file or a tree."""
+        with self._errors(name):
+            self._files.delete(self._path(name), True)
+
+    def _move(self, source: Any, target: Any) -> None:
+        self._files.mkdirs(target.getParent())
+        if self._context is not None:
+            self._context.rename(
+                source, target, self._options(self._java.org.apache.hadoop.fs.Options.Rename.OVERWRITE)
+            )
+            return
+        if self._files.exists(source):
+            self._files.delete(target, False)
+        if not self._files.rename(source, target):
+            raise OSError(f"{source.toString()} cannot be renamed to {target.toString()}")
 
     def _entry_class(self, entries: Any) -> str:
         return str(entries.getClass().getComponentType().getName())

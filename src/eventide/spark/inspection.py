@@ -54,44 +54,40 @@ class StoredOperator:
     format: int
     buckets: int
     heads: Mapping[int, bytes]
-    pages: Mapping[int, Mapping[int, bytes]]
+    pages: dict[int, dict[int, bytes]]
     tracker: BucketSnapshot | None = None  # tracks progress for all buckets, if these do not
 
 
-def read_driver_state(log: CommitLog, record: Record) -> list[StoredOperator]:
-    """Return the operators of a query whose state is in the driver."""
-    operators = []
+def read_driver_state(log: CommitLog, record: Record) -> Iterator[StoredOperator]:
+    """Yield the operators of a query whose state is in the driver."""
     for depth, stage in enumerate(record.footer["stages"]):
         pages = RecordPages(log, record.part(Span(*stage["manifest"]))).bodies()
         head = record.part(Span(*stage["head"]))
-        operators.append(StoredOperator(depth, FORMATS["commit record"], 1, {0: head}, {0: pages}))
-    return operators
+        yield StoredOperator(depth, FORMATS["commit record"], 1, {0: head}, {0: pages})
 
 
-def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -> list[StoredOperator]:
-    """Return the operators of a query whose state is on the executors, after ``batch`` (default: the last one)."""
+def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -> Iterator[StoredOperator]:
+    """Yield the operators of a query whose state is on the executors, after ``batch`` (default: the last one)."""
     metadata = spark.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
     rows = metadata.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
-    if not rows:
-        return []
     if batch is None:
-        batch = min(row["maxBatchId"] for row in rows)  # the same batch for all, even if the query is running
-    operators: dict[int, StoredOperator] = {}
-    trackers: dict[int, BucketSnapshot] = {}
-    for row in rows:
-        if headers := _variable(spark, checkpoint, batch, row["operatorId"], HEADER):
-            operator, tracks_all = _executor_operator(spark, checkpoint, batch, row["operatorId"], headers)
-            if tracks_all:
-                trackers[operator.depth] = BucketSnapshot(operator.heads[0], dict(operator.pages[0]))
-            else:
-                operators[operator.depth] = operator
-    return [replace(operators[depth], tracker=trackers.get(depth)) for depth in sorted(operators)]
+        batch = min((row["maxBatchId"] for row in rows), default=0)  # the same for all, even if the query is running
+    headers = {row["operatorId"]: _variable(spark, checkpoint, batch, row["operatorId"], HEADER) for row in rows}
+    facts = {number: json.loads(header[0]["value"]["facts"]) for number, header in headers.items() if header}
+    tracker: BucketSnapshot | None = None
+    for number in sorted(facts, key=lambda number: (facts[number]["depth"], not facts[number].get("tracks_all"))):
+        operator = _executor_operator(spark, checkpoint, batch, number, headers.pop(number))
+        if facts[number].get("tracks_all"):  # for the buckets, which follow
+            tracker = BucketSnapshot(operator.heads[0], operator.pages[0])
+        else:
+            yield replace(operator, tracker=tracker)
+            tracker = None
 
 
 def _executor_operator(
     spark: SparkSession, checkpoint: str, batch: int, number: int, rows: Sequence[Any]
-) -> tuple[StoredOperator, bool]:
-    """Return what an operator of Spark holds, and whether that is only the tracker of all buckets."""
+) -> StoredOperator:
+    """Return what an operator of Spark holds: the buckets of an operator, or the tracker of all buckets."""
     heads = {row["key"]["bucket"]: StateHeader.from_bytes(bytes(row["value"]["body"])) for row in rows}
     pages = {bucket: dict(head.inline_pages) for bucket, head in heads.items()}
     if any(head.stored_pages for head in heads.values()):
@@ -99,8 +95,7 @@ def _executor_operator(
             pages[bucket][page] = body
     facts = json.loads(rows[0]["value"]["facts"])
     bodies = {bucket: head.body for bucket, head in heads.items()}
-    stored = StoredOperator(facts["depth"], FORMATS["state"], facts["buckets"], bodies, pages)
-    return stored, facts.get("tracks_all", False)
+    return StoredOperator(facts["depth"], FORMATS["state"], facts["buckets"], bodies, pages)
 
 
 def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
@@ -252,7 +247,7 @@ def inspect(
     active = spark or SparkSession.getActiveSession()
     if active is None:
         raise no_session("inspect()")
-    operators = read_executor_state(active, checkpoint)
+    operators = list(read_executor_state(active, checkpoint))
     if not operators:
         raise no_state(checkpoint)
     return [_operator_state(operator, chain) for operator in operators]

@@ -39,7 +39,12 @@ _queries: weakref.WeakSet[Query] = weakref.WeakSet()
 
 @with_attribute_hints
 class Query:
-    """A running query, as ``pipeline.run`` returns it."""
+    """A running query, as ``pipeline.run`` returns it.
+
+    >>> query = revenue.run(orders, sink="out", checkpoint="checkpoints/revenue")  # doctest: +SKIP
+    >>> query.await_termination(timeout=0.1)  # doctest: +SKIP
+    False
+    """
 
     def __init__(
         self,
@@ -60,30 +65,56 @@ class Query:
 
     @property
     def label(self) -> str:
-        """The query in a message, by its name if it has one."""
+        """The query in a message, by its name if it has one.
+
+        >>> query.label  # doctest: +SKIP
+        "the query 'revenue'"
+        """
         return f"the query {self.spark.name!r}" if self.spark.name else "a query"
 
     @property
     def batches(self) -> int:
-        """The number of batches of this run in ``history``."""
+        """The number of batches of this run in ``history``.
+
+        >>> query.batches  # doctest: +SKIP
+        1
+        """
         return len({metrics.batch for metrics in self.history})
 
     @property
     def metrics(self) -> BatchMetrics | None:
-        """The metrics of the last batch (of a chain: of its last operator)."""
+        """The metrics of the last batch (of a chain: of its last operator).
+
+        >>> query.metrics.batch, query.metrics.watermark  # doctest: +SKIP
+        (0, datetime.datetime(2026, 3, 1, 12, 1, 10, tzinfo=datetime.timezone.utc))
+        """
         return self.history[-1] if self.history else None
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs."""
+        """Whether the query runs.
+
+        >>> query.is_active  # doctest: +SKIP
+        True
+        """
         return self.spark.isActive
 
     def explain(self) -> str:
-        """Return what the query does, in words: its pipelines, where its state is, and how rows reach it."""
+        """Return what the query does, in words: its pipelines, where its state is, and how rows reach it.
+
+        >>> print(query.explain())  # doctest: +SKIP
+           time  column 'ts'
+            key  'shop'
+        ...
+        """
         return self._explanation
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the query, and raise what stopped it. False: it still runs after ``timeout`` seconds."""
+        """Wait for the end of the query, and raise what stopped it. False: it still runs after ``timeout`` seconds.
+
+        >>> query.await_termination(timeout=0.1)  # doctest: +SKIP
+        False
+        """
         try:
             ended = self.ended(timeout)
         except Exception:
@@ -94,7 +125,11 @@ class Query:
         return ended
 
     def ended(self, timeout: float | None = None) -> bool:
-        """Wait as ``await_termination`` does, but leave the sinks open for another start."""
+        """Wait as ``await_termination`` does, but leave the sinks open for another start.
+
+        >>> query.ended(timeout=0.1)  # doctest: +SKIP
+        False
+        """
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -104,7 +139,12 @@ class Query:
         return not self.spark.isActive
 
     def process_all_available(self) -> None:
-        """Wait until all data that is available now is processed, and raise what stopped the query."""
+        """Wait until all data that is available now is processed, and raise what stopped the query.
+
+        >>> query.process_all_available()  # doctest: +SKIP
+        >>> query.metrics.kept  # doctest: +SKIP
+        3
+        """
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -122,6 +162,10 @@ class Query:
 
         An aborted batch is run again when the query starts from its checkpoint. Nothing is lost, but its tasks end
         with errors in Spark's log.
+
+        >>> query.stop()  # doctest: +SKIP
+        >>> query.is_active  # doctest: +SKIP
+        False
         """
         self._await_pause(math.inf if wait is None else wait)
         self.spark.stop()

@@ -155,8 +155,8 @@ def check_placement(last: QueryRecord, state: Placement, checkpoint: str, *, can
 def cannot_move() -> str:
     """Return why the state of a checkpoint has to stay where it is."""
     return (
-        "Its state cannot be moved: eventide rescale needs a checkpoint on a local disk that also has the commit "
-        "records."
+        "Its state cannot be moved: eventide rescale needs a checkpoint that also has the commit records, and they "
+        "are in another store."
     )
 
 

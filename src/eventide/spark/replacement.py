@@ -3,13 +3,14 @@
 Until the journal exists, the checkpoint is unchanged, and staged files are only leftovers. From then on the staged
 files count: the next command or query that opens the checkpoint finishes the installation. Each of its steps can be
 repeated.
+
+Journals are numbered, and each is created exclusively: by the attempt whose files it announces, or by a later process,
+which thereby abandons that attempt. So an attempt on a machine that was believed dead never becomes valid afterwards.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from eventide.errors import DataError, PlanError
-from eventide.spark.storage import LocalStorage, Storage
+from eventide.spark.storage import DirectoryStorage, LocalStorage, Storage
 
 FOLDER = "eventide/rescale"
-JOURNAL = f"{FOLDER}/journal.json"
 _LOCK = "eventide/rescale.lock"
+_JOURNAL = ".json"
+_RETAINED = 8  # journals; a process that has stood still through more of them may create an old number again
+
+# The phases of an installation, as the journal names them.
+_ABANDONED = "abandoned"
+_REMOVE = "remove"  # delete what is outdated, and folders that are replaced
+_MOVE = "move"  # move the staged files to their names
+_DONE = "done"
 
 
 class Replacement:
@@ -30,129 +38,177 @@ class Replacement:
     Spark may outlive a killed command for a moment, and must not write into the files of the next attempt.
     """
 
-    def __init__(self, checkpoint: Path) -> None:
-        self.checkpoint = checkpoint
-        self._attempt = uuid.uuid4().hex
-        directory = checkpoint / FOLDER / self._attempt
-        self.staged = directory / "new"
+    def __init__(self, files: DirectoryStorage) -> None:
+        self._files = files
+        self._number = _newest(files) + 1
+        self._attempt = f"{self._number}-{uuid.uuid4().hex}"
+        # A store that cannot create files exclusively is rejected here, and not after the state was written.
+        files.create(f"{FOLDER}/{self._attempt}/attempt", [self._attempt.encode()])
+        self.staged = files.below(f"{FOLDER}/{self._attempt}/new")
         """The new files, under the names that they will have in the checkpoint."""
-        self.work = directory / "work"
+        self.work = files.below(f"{FOLDER}/{self._attempt}/work")
         """A directory for temporary files."""
-        self.staged.mkdir(parents=True)
-        self.work.mkdir()
 
     def copy(self, *names: str) -> None:
         """Stage copies of files of the checkpoint, which may then be changed."""
         for name in names:
-            target = self.staged / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.checkpoint / name, target)
+            self.staged.replace(name, self._files.read(name))
 
-    def install(self, names: Sequence[str], *, delete: Sequence[str] = (), about: Mapping[str, Any]) -> None:
-        """Make the staged files and directories those of the checkpoint, and delete others.
+    def adopt(self, name: str) -> None:
+        """Stage a folder of temporary files under its last name."""
+        folder = f"{FOLDER}/{self._attempt}"
+        self._files.move(f"{folder}/work/{name}", f"{folder}/new/{name.rpartition('/')[2]}")
+
+    def install(
+        self, names: Sequence[str], *, folders: Sequence[str] = (), delete: Sequence[str] = (), about: Mapping[str, Any]
+    ) -> None:
+        """Make the staged ``names`` and ``folders`` those of the checkpoint, and delete others.
 
         ``about`` is what ``settle`` returns if another process finishes the installation.
         """
-        _sync_tree(self.staged)
-        journal = {"attempt": self._attempt, "install": list(names), "delete": list(delete), "about": dict(about)}
-        LocalStorage(self.checkpoint).replace(JOURNAL, json.dumps(journal, indent=2).encode())
-        _finish(self.checkpoint)
+        self._files.sync(f"{FOLDER}/{self._attempt}/new")  # the journal must not outlive what it refers to
+        journal = {
+            "phase": _REMOVE,
+            "attempt": self._attempt,
+            "remove": [*folders, *delete],
+            "move": [*folders, *names],
+            "about": dict(about),
+        }
+        if not self._files.create(_journal(self._number), [_text(journal)]):
+            raise PlanError(
+                f"Another command, or a start of the query, has used the checkpoint {self._files.location!r} while its "
+                "state was rescaled. This command has changed nothing. Stop the query, then rescale its state."
+            )
+        _finish(self._files, self._number)
+
+    def discard(self) -> None:
+        """Delete the staged files."""
+        self._files.remove(f"{FOLDER}/{self._attempt}")
 
 
 @contextmanager
-def exclusive(checkpoint: Path) -> Iterator[None]:
-    """Hold the right to replace files of a checkpoint. The operating system releases it when the process ends."""
+def exclusive(files: Storage) -> Iterator[None]:
+    """Hold the right to replace files of a checkpoint on this machine; the operating system releases it at the end.
+
+    For other checkpoints it does nothing: of several attempts, one creates the journal.
+    """
     try:
         import fcntl
     except ImportError:  # files cannot be locked on this system
         yield
         return
-    path = checkpoint / _LOCK
+    if not isinstance(files, LocalStorage):
+        yield
+        return
+    path = Path(files.location) / _LOCK
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PlanError(
-                f"The state of the checkpoint {str(checkpoint)!r} is being rescaled by another process. Wait until it "
+                f"The state of the checkpoint {files.location!r} is being rescaled by another process. Wait until it "
                 "has finished."
             ) from None
         yield
 
 
-def settle(checkpoint: Path) -> dict[str, Any] | None:
+def settle(files: DirectoryStorage) -> dict[str, Any] | None:
     """Finish an interrupted installation and return what it was about, or delete what another attempt has left.
 
     Call it before anything else is read of a checkpoint that is going to be used.
     """
-    if not (checkpoint / FOLDER).is_dir():
+    if not files.list(FOLDER):
         return None
-    with exclusive(checkpoint):
-        return settle_exclusively(checkpoint)
+    with exclusive(files):
+        return settle_exclusively(files)
 
 
-def settle_exclusively(checkpoint: Path) -> dict[str, Any] | None:
+def settle_exclusively(files: DirectoryStorage) -> dict[str, Any] | None:
     """Do what ``settle`` does, in a process that has the exclusive right."""
-    if (checkpoint / JOURNAL).is_file():
-        return _finish(checkpoint)
-    _delete(checkpoint / FOLDER)
-    return None
+    newest, attempts = _newest(files), _attempts(files)
+    if attempts and max(attempts) > newest:  # its process has ended, or loses: the journal of its number is taken
+        newest += 1
+        files.create(_journal(newest), [_text({"phase": _ABANDONED, "by": uuid.uuid4().hex})])
+    about = _finish(files, newest) if newest else None
+    for number, names in attempts.items():
+        if number <= newest:
+            for name in names:
+                files.remove(f"{FOLDER}/{name}")
+    files.delete(_journal(number) for number in _numbers(files) if number <= newest - _RETAINED)
+    return about
 
 
 def check_settled(storage: Storage) -> None:
     """Reject a checkpoint that is between two states, for a reader that changes nothing."""
-    if storage.exists(JOURNAL):
+    if is_between(storage):
         raise DataError(
             f"The new state of the checkpoint {storage.location} is complete, and its files are not all in place: "
             "eventide rescale is at work, or was interrupted. Run it again, or start the query; both finish it."
         )
 
 
-def _finish(checkpoint: Path) -> dict[str, Any]:
-    journal = json.loads((checkpoint / JOURNAL).read_text(encoding="utf-8"))
-    attempt = checkpoint / FOLDER / journal["attempt"]
-    for number, name in enumerate(journal["install"]):
-        staged, target = attempt / "new" / name, checkpoint / name
-        if not staged.exists():
-            continue  # in place already
-        if staged.is_dir() and target.exists():
-            _move(target, attempt / "old" / str(number))  # a directory replaces only an empty one
-        _delete(target.with_name(f".{target.name}.crc"))  # Hadoop's checksum of the old content
-        _move(staged, target)
-    for name in journal["delete"]:
-        _delete(checkpoint / name)
-    _delete(checkpoint / JOURNAL)
-    _delete(checkpoint / FOLDER)
+def is_between(storage: Storage) -> bool:
+    """Return whether a new state is complete and not installed yet."""
+    newest = _newest(storage)
+    return bool(newest) and _read(storage, newest)["phase"] in (_REMOVE, _MOVE)
+
+
+def _finish(files: DirectoryStorage, number: int) -> dict[str, Any] | None:
+    """Install what a journal announces. Return what it is about; None if there was nothing to do.
+
+    Another machine may do the same, so each step begins with a look at the phase.
+    """
+    journal = _read(files, number)
+    if journal["phase"] in (_ABANDONED, _DONE):
+        return None
+    for name in journal["remove"]:
+        if _read(files, number)["phase"] == _REMOVE:
+            files.remove(name)
+    if _read(files, number)["phase"] == _REMOVE:
+        files.replace(_journal(number), _text(journal | {"phase": _MOVE}))
+    staged = f"{FOLDER}/{journal['attempt']}/new"
+    for name in journal["move"]:
+        if _read(files, number)["phase"] == _MOVE and files.exists(f"{staged}/{name}"):  # else it is in place already
+            try:
+                files.move(f"{staged}/{name}", name)
+            except FileNotFoundError:
+                if files.exists(f"{staged}/{name}"):
+                    raise
+    files.replace(_journal(number), _text({"phase": _DONE, "about": journal["about"]}))
+    files.remove(f"{FOLDER}/{journal['attempt']}")
     about: dict[str, Any] = journal["about"]
     return about
 
 
-def _move(path: Path, target: Path) -> None:
-    if path.is_dir() and target.is_dir():
-        _delete(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    path.replace(target)
-    _sync(target.parent)
+def _journal(number: int) -> str:
+    return f"{FOLDER}/{number}{_JOURNAL}"
 
 
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def _text(journal: Mapping[str, Any]) -> bytes:
+    return json.dumps(journal, indent=2).encode()
 
 
-def _sync_tree(directory: Path) -> None:
-    """Flush all files to disk: the journal must not outlive what it refers to."""
-    for place, _, files in os.walk(directory):
-        for name in files:
-            _sync(Path(place) / name)
-        _sync(Path(place))
+def _read(storage: Storage, number: int) -> dict[str, Any]:
+    journal: dict[str, Any] = json.loads(storage.read(_journal(number)))
+    return journal
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _newest(storage: Storage) -> int:
+    return max(_numbers(storage), default=0)
+
+
+def _numbers(storage: Storage) -> list[int]:
+    """Return the numbers of all journals."""
+    names = (name.removesuffix(_JOURNAL) for name in storage.list(FOLDER) if name.endswith(_JOURNAL))
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _attempts(storage: Storage) -> dict[int, list[str]]:
+    """Return the directories of attempts by the number of their journal."""
+    attempts: dict[int, list[str]] = {}
+    for name in storage.list(FOLDER):
+        number, dash, _ = name.partition("-")
+        if dash and number.isdecimal():
+            attempts.setdefault(int(number), []).append(name)
+    return attempts

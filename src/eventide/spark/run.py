@@ -171,9 +171,8 @@ class Checkpoint:
         """Open a checkpoint, old or new. Reject a drained one, and one whose state is in the other placement."""
         location = absolute_address(os.fspath(options.checkpoint), spark)
         local = local_path(location, spark)
-        if local is not None:
-            settle(local)
         files = storage_of(location, spark, single_writer=options.single_writer)
+        settle(files)
         check_not_drained(files, location)
         # Without commit records here, state on the executors would ignore a pending batch of the driver.
         last_start = read_record(files, has_state=options.state == "executors" and may_have_records(files))

@@ -23,7 +23,7 @@ from eventide.spark.checkpoint_storage import address_exists
 from eventide.spark.control import FOLDER
 from eventide.spark.errors import unknown_choice
 from eventide.spark.hadoop_storage import file_sizes
-from eventide.spark.storage import Storage, read_text, replace_file
+from eventide.spark.storage import Storage, read_text, replace_logged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,18 +42,21 @@ OnMissingFile: TypeAlias = Literal["fail", "skip"]
 class LoggedOffsets:
     """The file ``offsets/N`` of a checkpoint."""
 
-    path: Path
+    storage: Storage
+    batch: int
     header: Mapping[str, Any]
     sources: tuple[str, ...]
 
     @classmethod
-    def read(cls, checkpoint: Path, batch: int) -> LoggedOffsets:
+    def read(cls, storage: Storage, batch: int) -> LoggedOffsets:
         """Read the offsets of a batch."""
-        path = checkpoint / "offsets" / str(batch)
-        version, header, *sources = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        name = f"offsets/{batch}"
+        version, header, *sources = storage.read(name).decode().rstrip("\n").split("\n")
         if version != _VERSION:
-            raise DataError(f"The offset log {path!s} has format {version!r}, but state moves with 'v1' only.")
-        return cls(path, json.loads(header), tuple(sources))
+            raise DataError(
+                f"The offset log {storage.location}/{name} has format {version!r}, but state moves with 'v1' only."
+            )
+        return cls(storage, batch, json.loads(header), tuple(sources))
 
     def rewrite(self, conf: Mapping[str, str], *, before: bool, after: bool) -> None:
         """Replace the file. ``before`` and ``after``: whether the query had a source of ticks, and will have one."""
@@ -61,9 +64,9 @@ class LoggedOffsets:
         sources = (*sources, _NOTHING) if after and not before else sources
         header = {**self.header, "conf": {**self.header.get("conf", {}), **conf}}
         text = "\n".join([_VERSION, json.dumps(header, separators=(",", ":")), *sources])
-        replace_file(self.path, text)
+        replace_logged(self.storage, f"offsets/{self.batch}", text)
 
-    def commands_read(self, checkpoint: Path, *, ticks: bool) -> set[str]:
+    def commands_read(self, *, ticks: bool) -> set[str]:
         """Return the names of the files of the control directory that batches up to this one have read."""
         place = len(self.sources) - 1 - ticks
         offset = self.sources[place]
@@ -71,10 +74,8 @@ class LoggedOffsets:
             return set()
         last = json.loads(offset)["logOffset"]
         names = set()
-        for file in (checkpoint / "sources" / str(place)).iterdir():
-            if file.name.startswith("."):
-                continue
-            for line in file.read_text(encoding="utf-8").splitlines()[1:]:
+        for file in self.storage.list(f"sources/{place}"):
+            for line in self.storage.read(f"sources/{place}/{file}").decode().splitlines()[1:]:
                 entry = json.loads(line)
                 if entry["batchId"] <= last:
                     names.add(unquote(entry["path"].rpartition("/")[2]))

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide.operators.redistribution import BucketSnapshot, DividedState
+from eventide.operators.redistribution import BucketSnapshot, BucketStates
 from eventide.spark.buckets import PARTITIONS, bucket_labels
 from eventide.spark.state_processor import HEADER_PAGE, ImportProcessor
 from eventide.spark.state_store import header_facts
-from eventide.spark.storage import replace_file
+from eventide.spark.storage import DirectoryStorage, replace_logged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +34,15 @@ _ROW_GROUP = 64  # pages
 _STATE = "state"
 _PAGES = "pages"
 _CHECKPOINT = "checkpoint"
+_VERSION_1 = re.compile(r"(?P<folder>\d+/\d+/\.?)1(?P<rest>[_.][^/]*)")  # operator, partition, file
+_METADATA = re.compile(r"\d+/_metadata/v2/\d+")
 
 
 @dataclass(frozen=True)
 class ImportedState:
     """A state store for a checkpoint, and what Spark logged when it wrote the store."""
 
-    directory: Path
+    folder: str  # in the directory of the import
     conf: Mapping[str, str]  # from the offset log: settings that the store depends on
     commit_version: str
     commit: Mapping[str, Any]  # from the commit log: the ids of the stores
@@ -49,11 +50,10 @@ class ImportedState:
 
 @dataclass(frozen=True)
 class _Store:
-    """The state of one stateful operator of Spark: an operator's buckets, or their tracker."""
+    """A stateful operator of Spark: the buckets of an operator, or their tracker."""
 
     depth: int
     operator_buckets: int
-    parts: Sequence[BucketSnapshot]  # by bucket
     tracks_all: bool = False
 
     @property
@@ -61,56 +61,61 @@ class _Store:
         return header_facts(self.operator_buckets, self.depth, tracks_all=self.tracks_all)
 
 
-def import_state(spark: SparkSession, operators: Sequence[DividedState], batch: int, *, work: Path) -> ImportedState:
-    """Write the state of each operator into a state store below ``work``, as if ``batch`` had written it.
+class StateImport:
+    """Writes the state of operators into a state store in the directory ``work``, as if ``batch`` had written it."""
 
-    Spark writes absolute paths into it: call ``relocate`` when it is in its place.
-    """
-    (work / _PAGES).mkdir(parents=True)
-    stores = _stores(operators)
-    for number, store in enumerate(stores):
-        _write_pages(work / _PAGES / f"{number}.parquet", number, store.parts)
-    _run(spark, stores, batch, work)
-    written = work / _CHECKPOINT
-    for file in sorted((written / _STATE).glob("*/*/*")):
-        _renumber(file, batch + 1)
-    (_, offsets, *_), (version, commit, *_) = (
-        (written / log / "0").read_text(encoding="utf-8").splitlines() for log in ("offsets", "commits")
-    )
-    return ImportedState(written / _STATE, json.loads(offsets)["conf"], version, json.loads(commit))
+    def __init__(self, spark: SparkSession, batch: int, work: DirectoryStorage) -> None:
+        self._spark = spark
+        self._batch = batch
+        self._work = work
+        self._stores: list[_Store] = []
+
+    def add(self, operator: BucketStates) -> None:
+        """Write the pages of the next operator of the query, bucket by bucket."""
+        depth = len({store.depth for store in self._stores})
+        if operator.tracker is not None:
+            self._stores.append(_Store(depth, operator.count, tracks_all=True))
+            self._put(bucket_labels(1)[0], operator.tracker)
+        self._stores.append(_Store(depth, operator.count))
+        for label, bucket in zip(bucket_labels(operator.count), operator.buckets, strict=True):
+            self._put(label, bucket)
+
+    def run(self) -> ImportedState:
+        """Store all pages. Spark writes absolute paths: call ``relocate`` when the store is in its place."""
+        self._run()
+        written = self._work.below(_CHECKPOINT)
+        if self._batch:  # otherwise version 1 is the one to write
+            _renumber(written, self._batch + 1)
+        (_, offsets, *_), (version, commit, *_) = (
+            written.read(f"{log}/0").decode().splitlines() for log in ("offsets", "commits")
+        )
+        return ImportedState(f"{_CHECKPOINT}/{_STATE}", json.loads(offsets)["conf"], version, json.loads(commit))
+
+    def _put(self, label: int, bucket: BucketSnapshot) -> None:
+        number = len(self._stores) - 1
+        self._work.replace(f"{_PAGES}/{number}-{label}.parquet", _pages_file(number, label, bucket))
+
+    def _run(self) -> None:
+        """Run the query that stores the pages. It has as many operators as the query that will use them."""
+        rows = self._spark.readStream.schema(_SCHEMA).parquet(f"{self._work.address}/{_PAGES}")
+        for number, store in enumerate(self._stores):
+            processor = ImportProcessor(number, store.facts, f"{self._batch}.rescaled")
+            rows = rows.groupBy("bucket").transformWithState(processor, _SCHEMA, "Append", "None")
+        partitions = max(store.operator_buckets for store in self._stores)
+        writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
+        with _settings(self._spark, {PARTITIONS: str(partitions), _CHANGELOG: "false"}):
+            writer.option("checkpointLocation", f"{self._work.address}/{_CHECKPOINT}").start().awaitTermination()
 
 
-def _stores(operators: Sequence[DividedState]) -> list[_Store]:
-    """Return the state of each stateful operator of Spark, in their order in the query."""
-    stores = []
-    for depth, state in enumerate(operators):
-        count = len(state.buckets)
-        if state.tracker is not None:
-            stores.append(_Store(depth, count, [state.tracker], tracks_all=True))
-        stores.append(_Store(depth, count, state.buckets))
-    return stores
-
-
-def _write_pages(path: Path, number: int, buckets: Sequence[BucketSnapshot]) -> None:
-    with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
-        for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
-            pages = [(HEADER_PAGE, bucket.head), *bucket.bodies.items()]
-            for start in range(0, len(pages), _ROW_GROUP):
-                group = pages[start : start + _ROW_GROUP]
-                rows = [{"bucket": label, "store": number, "page": page, "body": body} for page, body in group]
-                writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
-
-
-def _run(spark: SparkSession, stores: Sequence[_Store], batch: int, work: Path) -> None:
-    """Run the query that stores the pages. It has as many operators as the query that will use them."""
-    rows = spark.readStream.schema(_SCHEMA).parquet((work / _PAGES).as_uri())
-    for number, store in enumerate(stores):
-        processor = ImportProcessor(number, store.facts, f"{batch}.rescaled")
-        rows = rows.groupBy("bucket").transformWithState(processor, _SCHEMA, "Append", "None")
-    partitions = max(store.operator_buckets for store in stores)
-    writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
-    with _settings(spark, {PARTITIONS: str(partitions), _CHANGELOG: "false"}):
-        writer.option("checkpointLocation", (work / _CHECKPOINT).as_uri()).start().awaitTermination()
+def _pages_file(number: int, label: int, bucket: BucketSnapshot) -> bytes:
+    file = pa.BufferOutputStream()
+    with pq.ParquetWriter(file, _ARROW, compression="none") as writer:
+        pages = [(HEADER_PAGE, bucket.head), *bucket.bodies.items()]
+        for start in range(0, len(pages), _ROW_GROUP):
+            group = pages[start : start + _ROW_GROUP]
+            rows = [{"bucket": label, "store": number, "page": page, "body": body} for page, body in group]
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
+    return bytes(file.getvalue())
 
 
 @contextmanager
@@ -128,23 +133,24 @@ def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None
                 spark.conf.unset(name)
 
 
-def _renumber(file: Path, version: int) -> None:
-    """Rename a file of version 1 of a store, or its checksum file, to another version."""
-    name = re.sub(r"^(\.?)1(?=[_.])", rf"\g<1>{version}", file.name)
-    if name != file.name and file.is_file():
-        file.rename(file.with_name(name))
+def _renumber(files: DirectoryStorage, version: int) -> None:
+    """Rename the files of version 1 of all stores, and then their checksum files, to another version."""
+    for name in sorted(files.walk(_STATE), key=lambda name: "/." in name):
+        if first := _VERSION_1.fullmatch(name):
+            files.move(f"{_STATE}/{name}", f"{_STATE}/{first['folder']}{version}{first['rest']}")
 
 
-def relocate(state: Path, checkpoint: Path) -> None:
-    """Let the metadata of the operators name the schema files in ``checkpoint``."""
-    for file in state.glob("*/_metadata/v2/[0-9]*"):
-        _relocate(file, checkpoint)
+def relocate(files: DirectoryStorage, checkpoint: DirectoryStorage) -> None:
+    """Let the metadata of the operators below ``files`` name the schema files in ``checkpoint``."""
+    for name in files.walk(_STATE):
+        if _METADATA.fullmatch(name):
+            _relocate(files, f"{_STATE}/{name}", checkpoint)
 
 
-def _relocate(file: Path, checkpoint: Path) -> None:
-    version, text = file.read_text(encoding="utf-8").split("\n", 1)
+def _relocate(files: DirectoryStorage, name: str, checkpoint: DirectoryStorage) -> None:
+    version, text = files.read(name).decode().split("\n", 1)
     content = json.loads(text)
     for store in content["stateStoreInfo"]:
         paths = [path.rpartition(f"/{_STATE}/")[2] for path in store["stateSchemaFilePaths"]]
-        store["stateSchemaFilePaths"] = [f"file:{checkpoint.absolute()}/{_STATE}/{path}" for path in paths]
-    replace_file(file, f"{version}\n{json.dumps(content)}")
+        store["stateSchemaFilePaths"] = [f"{checkpoint.address}/{_STATE}/{path}" for path in paths]
+    replace_logged(files, name, f"{version}\n{json.dumps(content)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -75,7 +76,35 @@ class Storage(Protocol):
         ...
 
     def sync(self, name: str) -> None:
-        """Make a file durable that something else has written."""
+        """Make a file, or all files below a folder, durable that something else has written."""
+        ...
+
+
+class DirectoryStorage(Storage, Protocol):
+    """A storage on a file system that Spark uses, too: it has folders, whose files can be moved together."""
+
+    @property
+    def address(self) -> str:
+        """The directory with its scheme, as Spark opens it."""
+        ...
+
+    def below(self, folder: str) -> DirectoryStorage:
+        """Return a folder as a storage."""
+        ...
+
+    def walk(self, folder: str) -> Sequence[str]:
+        """Return the names of all files below a folder, hidden ones too, without the folder."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file over another, or a folder to a name that does not exist.
+
+        A file appears as a whole. A folder may appear file by file: an interrupted move is repeated, and continues.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """Delete a file, or a folder with its files; nothing if it does not exist."""
         ...
 
 
@@ -139,10 +168,14 @@ class LocalStorage:
         self.delete(f"{folder}/{name}" for name in unfinished(self._entries(folder)))
 
     def sync(self, name: str) -> None:
-        """Flush a file and the entry of its directory."""
+        """Flush a file, or all files below a folder, and the entries of their directories."""
         path = self._directory / name
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+        for folder, _, names in os.walk(path):
+            for file in names:
+                _flush(Path(folder) / file)
+            sync_directory(Path(folder))
+        if path.is_file():
+            _flush(path)
         sync_directory(path.parent)
 
     def _entries(self, folder: str) -> Sequence[str]:
@@ -150,6 +183,38 @@ class LocalStorage:
             return os.listdir(self._directory / folder)  # noqa: PTH208
         except FileNotFoundError:
             return []
+
+    @property
+    def address(self) -> str:
+        """The path with its scheme. Nothing is escaped, as Spark expects it."""
+        return f"file:{self._directory.absolute()}"
+
+    def below(self, folder: str) -> LocalStorage:
+        """Return a folder as a storage."""
+        return LocalStorage(self._directory / folder, single_writer=self._single_writer)
+
+    def walk(self, folder: str) -> Sequence[str]:
+        """Walk a folder."""
+        path = self._directory / folder
+        return sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file or a folder. Hadoop's checksum of the old content is deleted."""
+        path = self._directory / target
+        make_directory(path.parent)
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        (self._directory / source).replace(path)
+        self._folders.clear()
+        sync_directory(path.parent)
+
+    def remove(self, name: str) -> None:
+        """Delete a file or a tree."""
+        path = self._directory / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+            self._folders.clear()
+        else:
+            path.unlink(missing_ok=True)
 
     def _write(self, path: Path, pieces: Sequence[bytes]) -> Path:
         """Write a hidden file next to a path, durably; nothing is left of it after an error."""
@@ -190,10 +255,11 @@ class LocalStorage:
         self._folders.add(folder)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Replace a small file of a checkpoint on this machine durably: a reader sees the old content or the new one."""
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the old content
-    LocalStorage(path.parent).replace(path.name, text.encode())
+def replace_logged(storage: Storage, name: str, text: str) -> None:
+    """Replace a small file that Spark has written, with the checksum that Hadoop may have left next to it."""
+    folder, _, last = name.rpartition("/")
+    storage.delete([f"{folder}/.{last}.crc" if folder else f".{last}.crc"])
+    storage.replace(name, text.encode())
 
 
 def read_text(storage: Storage, name: str) -> str | None:
@@ -202,6 +268,11 @@ def read_text(storage: Storage, name: str) -> str | None:
         return storage.read(name).decode()
     except FileNotFoundError:
         return None
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def bounds(size: int, offset: int, length: int | None) -> tuple[int, int]:

@@ -50,8 +50,8 @@ def other_buckets(stored: int, configured: int) -> PlanError:
     """The state is divided into another number of buckets."""
     return PlanError(
         f"The state of this checkpoint has {stored} buckets, and the pipeline was applied with {configured}. "
-        f'Apply it after spark.conf.set("spark.eventide.buckets", "{stored}"), or rescale the stopped query '
-        f"(on a local disk): eventide rescale CHECKPOINT --buckets {configured}"
+        f'Apply it after spark.conf.set("spark.eventide.buckets", "{stored}"), or rescale the stopped query: '
+        f"eventide rescale CHECKPOINT --buckets {configured}"
     )
 
 
