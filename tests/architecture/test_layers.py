@@ -15,7 +15,7 @@ SOURCE = Path(eventide.__file__).parent
 
 # A module imports from its own package and from the layers before its own.
 LAYERS = (
-    ("errors", "_familiar", "_familiar_options", "_jvm"),
+    ("errors", "_familiar", "_familiar_options", "_formats", "_jvm"),
     ("kernels",),
     ("_arguments", "_columns", "_column_refs", "_databases", "_display", "_hints", "_paths", "time"),
     ("_addresses", "_frames", "panes"),

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eventide._databases import without_password
+from eventide._formats import FORMATS
 from eventide.errors import DataError
 from eventide.marks.errors import StoreFailedError
 from eventide.marks.segments import Position
-from eventide.marks.stores.store import STORAGE_FORMAT
 
 Values: TypeAlias = Sequence[Any]
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -251,11 +251,11 @@ def create_tables(database: StoreDatabase, *, exists: str, lock: str | None, sta
         if not rows:
             return False
         (formats,) = step.query(("SELECT version FROM eventide_format", ()))
-        if formats != [(STORAGE_FORMAT,)]:
+        if formats != [(FORMATS["marks store"],)]:
             raise DataError(
                 f"{database.url} was written by another version of Eventide (format "
-                f"{formats[0][0] if formats else 'unknown'}; this version reads {STORAGE_FORMAT}). Use that version, "
-                "or another store."
+                f"{formats[0][0] if formats else 'unknown'}; this version reads {FORMATS['marks store']}). Use that "
+                "version, or another store."
             )
         return True
 
@@ -266,7 +266,7 @@ def create_tables(database: StoreDatabase, *, exists: str, lock: str | None, sta
             return
         for statement in statements:
             step.execute(statement)
-        step.execute("INSERT INTO eventide_format VALUES (?)", (STORAGE_FORMAT,))
+        step.execute("INSERT INTO eventide_format VALUES (?)", (FORMATS["marks store"],))
 
     if not database.read(has_tables):
         database.write(create, idempotent=True)
