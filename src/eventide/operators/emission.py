@@ -16,7 +16,7 @@ from eventide.state.pane_table import CLOCK, DUE, HASH, Positions
 from eventide.time import MAX, MIN
 from eventide.triggers.evaluation import FIRES, TriggerEvaluation
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE
-from eventide.windows.lateness import Lateness, is_complete
+from eventide.windows.lateness import Lateness, is_complete, is_due
 
 PENDING = c.PENDING
 INDEX = "__index"  # of the next pane
@@ -87,9 +87,10 @@ def next_index(index: pl.Expr, emitted: pl.Expr | pl.Series) -> pl.Expr:
     return index + emitted.cast(pl.Int32)
 
 
-def new_window(moved: pl.Expr) -> list[pl.Expr]:
+def new_window(moved: pl.Expr, counters: Sequence[str] = COUNTERS) -> list[pl.Expr]:
     """The counters of windows whose bounds have moved: they are new windows, and count their panes from 0."""
-    return [pl.when(moved).then(FIRST_INDEX).otherwise(name).cast(pl.Int32).alias(name) for name in COUNTERS]
+    first = pl.lit(FIRST_INDEX, pl.Int32)
+    return [pl.when(moved).then(first).otherwise(name).alias(name) for name in counters]
 
 
 def pane_info(index: pl.Expr, nonspeculative: pl.Expr, complete: pl.Expr, when: pl.Expr) -> list[pl.Expr]:
@@ -195,7 +196,7 @@ class PaneEmitter:
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = is_complete(end, pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(step.watermark == MAX)
             if c.FORGET in panes.columns:  # no more rows are expected of a key that is forgotten
-                complete |= (pl.col(c.FORGET) <= step.time).fill_null(False)
+                complete |= is_due(pl.col(c.FORGET), step.time).fill_null(False)
             return panes, complete, pl.lit(False), complete
         if step.offsets is not None:
             panes, previous, now = step.offsets.with_offsets(panes), pl.col(c.PREVIOUS), pl.col(c.REACHED)
@@ -259,7 +260,7 @@ class PaneEmitter:
         if not self._plan.skip_unchanged:
             return None
         if self._plan.mode == "discarding":  # equal values are not the same rows
-            return firing.select((pl.col(PENDING) > 0) | (pl.col(INDEX) == 0)).to_series()
+            return firing.select((pl.col(PENDING) > 0) | (pl.col(INDEX) == FIRST_INDEX)).to_series()
         before = firing.select(pl.col(f"{LAST}{name}").alias(name) for name in self._results)
         same = [before[name].eq_missing(values[name]) for name in self._results]
         first = firing[_LAST_INDEX].is_null()

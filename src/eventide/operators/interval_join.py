@@ -40,7 +40,7 @@ from eventide.state.pane_table import DUE, EMPTY_TABLE, HASH, PaneTable, Positio
 from eventide.time import MAX, MIN
 from eventide.watermarks import Note, OperatorTracker
 from eventide.watermarks.expiry import forget_at
-from eventide.windows.lateness import is_late
+from eventide.windows.lateness import is_due, is_late
 
 Store = tuple[PaneTable, PaneTable]  # the stored rows of each side
 Places = Mapping[int, Positions]  # rows of a table, by run
@@ -200,7 +200,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         if not matched and not arrived.height:
             return table, gone
         back = [rows.with_columns(pl.lit(True).alias(MATCHED)) for rows in matched]
-        return table.put(pl.concat([arrived, *back]).filter(pl.col(DUE) > passed[1])), gone
+        return table.put(pl.concat([arrived, *back]).filter(~is_due(pl.col(DUE), passed[1]))), gone
 
     def _emitted(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and unmatched rows in the order of arrival, so that the same bundle gives the same bytes."""

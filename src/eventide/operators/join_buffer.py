@@ -17,6 +17,7 @@ from eventide.errors import DataError, shown
 from eventide.plan.join_plan import LEFT, JoinPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, Positions, row_hashes
 from eventide.time import MAX
+from eventide.windows.lateness import is_due
 
 NUMBERS = (c.LEFT, c.RIGHT)  # of the rows of a pair, in the order of their arrival
 _MANY = "__many"  # how many pairs a key has
@@ -84,7 +85,7 @@ class JoinSide:
         """The rows of an outer side that are emitted without a partner: due ones, and new ones without a key."""
         if not self.is_outer:
             return []
-        due = [rows.filter(~pl.col(MATCHED), pl.col(DUE) <= reached) for rows in gone if rows.height]
+        due = [rows.filter(~pl.col(MATCHED), is_due(pl.col(DUE), reached)) for rows in gone if rows.height]
         keyless = arrived.filter(pl.any_horizontal(pl.col(self.key).is_null())) if arrived.height else arrived
         number = pl.col(c.ROW).alias(NUMBERS[self.edge])
         return [rows.select(*self.key, *self.values, number) for rows in (*due, keyless) if rows.height]

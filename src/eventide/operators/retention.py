@@ -21,6 +21,7 @@ from eventide.operators.emission import EVICTED, PaneEmitter, StepTime
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, Positions, row_hashes
 from eventide.time import MIN
+from eventide.windows.lateness import is_due, is_expired
 
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
@@ -53,7 +54,7 @@ class RetentionPolicy:
             outlived = np.flatnonzero(run.select(self._outlived(step)).to_series().to_numpy())
             if callable(due):
                 return np.union1d(outlived, due(run))
-            fallen = (pl.col(DUE) > due[0]) & (pl.col(DUE) <= due[1])
+            fallen = ~is_due(pl.col(DUE), due[0]) & is_due(pl.col(DUE), due[1])
             return np.union1d(outlived, np.flatnonzero(run.select(fallen.fill_null(False)).to_series().to_numpy()))
 
         return due_positions
@@ -61,7 +62,7 @@ class RetentionPolicy:
     def _outlived(self, step: StepTime) -> pl.Expr:
         if self._longest is None or step.time == MIN:
             return pl.lit(False)
-        return pl.col(c.HELD) <= step.time - self._longest
+        return is_expired(pl.col(c.HELD), step.time, self._longest)
 
     def with_sizes(self, panes: pl.DataFrame) -> pl.DataFrame:
         """Add the size of each pane, if there is a limit in bytes."""

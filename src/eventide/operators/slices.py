@@ -14,7 +14,7 @@ from eventide.state.pane_table import DUE, Positions
 from eventide.time import MAX, MIN
 from eventide.watermarks import AnyTracker
 from eventide.windows import Calendar, Cumulate, GlobalWindow, Sliding, Tumbling, WindowKind
-from eventide.windows.lateness import Lateness
+from eventide.windows.lateness import Lateness, is_due
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class OffsetWatermarks:
         if not self.drained and self.table.select(unchanged.all()).item():
             return np.empty(0, np.int64)
         columns = [DUE] if self.origin is None else [self.origin, DUE]
-        ready = self.with_offsets(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
+        ready = self.with_offsets(panes.select(columns)).select(is_due(pl.col(DUE), pl.col(c.REACHED))).to_series()
         return np.flatnonzero(ready.fill_null(False).to_numpy())
 
 

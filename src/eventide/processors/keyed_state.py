@@ -18,6 +18,7 @@ from eventide.processors.errors import columns_missing
 from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, row_hashes
 from eventide.time import FIRST, LAST, MIN, time_column
+from eventide.windows.lateness import is_due
 
 ALONE = "__alone"  # the key column of plans without a key
 _GONE = "__gone"
@@ -226,7 +227,7 @@ class Timers:
         if not taken and self._changes.rows.is_empty():
             return self._none
         stored = [self._changes.without(rows.select(list(self._schema))) for rows in taken]
-        ready = (_EVENT & (pl.col(AT) <= reach.watermark)) | (_BATCH & (pl.col(AT) <= reach.now))
+        ready = (_EVENT & is_due(pl.col(AT), reach.watermark)) | (_BATCH & is_due(pl.col(AT), reach.now))
         fresh = self._changes.living().filter(ready)
         self._changes.remove(fresh)
         due = pl.concat([*stored, fresh]).sort(AT, TIMER, ON_CLOCK, *self._keys.schema, maintain_order=True)

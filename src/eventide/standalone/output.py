@@ -10,6 +10,7 @@ import polars as pl
 
 from eventide import _columns as c
 from eventide.errors import Refused
+from eventide.operators.emission import FIRST_INDEX
 from eventide.panes import (
     EMITTED_AT,
     INSTANT,
@@ -32,7 +33,7 @@ _log = logging.getLogger("eventide.standalone")
 def output_rows(emitted: pl.DataFrame, content: pl.DataFrame, config: OperatorConfig, now: int) -> pl.DataFrame:
     """Return the outputs of windows with the columns of panes; sessions also name the windows that they replace."""
     timing = pl.col(c.TIMING) if c.TIMING in emitted.columns else pl.lit(None, TIMING).alias(c.TIMING)
-    panes = emitted.select(*WINDOW_NAME, c.REPLACED, timing, pl.col(c.EMITTED_PANES).fill_null(0))
+    panes = emitted.select(*WINDOW_NAME, c.REPLACED, timing, pl.col(c.EMITTED_PANES).fill_null(FIRST_INDEX))
     visible = [name for name in content.columns if name not in WINDOW_NAME]
     pane_columns = [
         pl.col(c.TIMING).alias(PANE_TIMING),
