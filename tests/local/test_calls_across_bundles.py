@@ -200,8 +200,8 @@ def test_a_later_pipeline_of_a_chain_may_have_calls_that_span_bundles(service: S
 # Several inputs
 
 
-def both(one: int | None = None, other: int | None = None, *, t: int = 1) -> dict[str, pl.DataFrame]:
-    named = {"left": one, "right": other}
+def both(first: int | None = None, other: int | None = None, *, t: int = 1) -> dict[str, pl.DataFrame]:
+    named = {"left": first, "right": other}
     return {name: rows() if value is None else rows((t, value)) for name, value in named.items()}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.chaos import ROOT, expected, found, prepare
+from tests.spark.chaos import ROOT, expected, prepare, table
 from tests.spark.cluster import Cluster, standalone
 
 pytestmark = pytest.mark.long  # four executors start in each test
@@ -76,7 +76,7 @@ def test_both_placements_give_the_same_table_while_a_worker_stops_and_returns(tm
     assert done[-1] == "done executors", log(tmp_path)
     assert len(cluster.sessions) == 5  # the master and four workers
     for state in PLACEMENTS:
-        assert found(tmp_path / state) == expected(BUNDLES), state
+        assert table(tmp_path / state) == expected(BUNDLES), state
 
 
 def test_executors_without_eventide_are_named_in_one_sentence(tmp_path: Path, cluster: Cluster) -> None:
@@ -88,7 +88,7 @@ def test_executors_without_eventide_are_named_in_one_sentence(tmp_path: Path, cl
     assert lines[-1].startswith("rejected executors The workers cannot import Eventide"), out
     assert lines[-1].endswith("Install pyspark-eventide on them.")
     assert "done driver" in lines
-    assert found(tmp_path / "driver") == expected(BUNDLES)
+    assert table(tmp_path / "driver") == expected(BUNDLES)
 
 
 def test_a_zip_of_the_package_is_enough_on_the_workers(tmp_path: Path, cluster: Cluster) -> None:
@@ -101,4 +101,4 @@ def test_a_zip_of_the_package_is_enough_on_the_workers(tmp_path: Path, cluster: 
     located, *lines = out.splitlines()
     assert located.endswith("/eventide.zip/eventide/__init__.py"), located
     assert lines[-1] == "done executors", log(tmp_path)
-    assert found(tmp_path / "executors") == expected(BUNDLES)
+    assert table(tmp_path / "executors") == expected(BUNDLES)

@@ -160,15 +160,15 @@ class HistoryLog:
     def refresh(self) -> bool:
         """Read new lines, and return whether there were any."""
         try:
-            about = self.file.stat()
+            status = self.file.stat()
         except OSError:
             return False
-        identity = (about.st_dev, about.st_ino)
-        if identity != self._identity or about.st_size < self._offset:  # the first look, or a full file was replaced
+        identity = (status.st_dev, status.st_ino)
+        if identity != self._identity or status.st_size < self._offset:  # the first look, or a full file was replaced
             self.tables, self._offset, self._identity = HistoryTables(), 0, identity
             older = older_file(self.file)
             lines = read_lines(older, 0)[0] if older.is_file() else []
-        elif about.st_size == self._offset:
+        elif status.st_size == self._offset:
             return False
         else:
             lines = []

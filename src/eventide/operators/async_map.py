@@ -166,8 +166,8 @@ class AsyncMapOperator(BoundOperator):
         self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """A bundle's stamps, in order."""
-        behind = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
-        return self.inner.apply(state, behind, now, notes=notes, polled=polled)
+        stamped = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
+        return self.inner.apply(state, stamped, now, notes=notes, polled=polled)
 
     @property
     def hears_time(self) -> bool:

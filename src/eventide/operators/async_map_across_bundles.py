@@ -141,12 +141,12 @@ def plan_behind(plan: Plan) -> Plan:
 
 def schemas_behind(plan: Plan, schemas: Sequence[Mapping[str, pl.DataType]]) -> list[Mapping[str, pl.DataType]]:
     """The columns of rows behind the calls that span bundles."""
-    behind = list(schemas)
+    columns = list(schemas)
     for edge, source in enumerate(plan.edges):
         for call in source.calls:
             if call.options.across_bundles:
-                behind[edge] = call.schema_after(behind[edge])
-    return behind
+                columns[edge] = call.schema_after(columns[edge])
+    return columns
 
 
 def _queue_watermark(strategy: Strategy) -> Strategy:
@@ -186,8 +186,8 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         self.plan = plan
         self.inner = inner
         self.schemas = tuple(dict(schema) for schema in schemas)
-        behind = zip(plan.edges, self.schemas, strict=True)
-        self._inputs = inputs_behind(plan, tuple(schema_after(source.calls, schema) for source, schema in behind))
+        sources = zip(plan.edges, self.schemas, strict=True)
+        self._inputs = inputs_behind(plan, tuple(schema_after(source.calls, schema) for source, schema in sources))
         self._repeats = Deduplication(plan, self._inputs, column=lambda _, name: pl.col(name), widen=self._letters)
         self.maps: dict[int, AsyncMap] = {
             edge: call for edge, source in enumerate(plan.edges) for call in source.calls if call.options.across_bundles

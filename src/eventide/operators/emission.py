@@ -10,7 +10,7 @@ import polars as pl
 from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.operators.slices import OffsetWatermarks
-from eventide.panes import EARLY, LATE, ON_TIME
+from eventide.panes import DIFF, EARLY, LATE, ON_TIME
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, Positions
 from eventide.time import MAX, MIN
@@ -30,7 +30,6 @@ FIRST_INDEX = 0
 _INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
 _LAST_INDEX = f"{LAST}{c.INDEX}"  # null: the window has no pane that could be retracted
 _UNEMITTED = "__unemitted"
-_DIFF = "diff"
 
 # Rows that arrive after their trigger has finished are not emitted.
 _UNEMITTED_ROWS = pl.when(FINISHED).then(ADDED).otherwise(0).alias(_UNEMITTED)
@@ -116,7 +115,7 @@ def retract(panes: pl.DataFrame, identity: Sequence[str], results: Sequence[str]
         *identity,
         *(pl.col(f"{LAST}{name}").alias(name) for name in (*results, *_INFO)),
         pl.lit(False).alias(c.IS_LAST),
-        pl.lit(-1, pl.Int8).alias(_DIFF),
+        pl.lit(-1, pl.Int8).alias(DIFF),
     )
 
 
@@ -235,7 +234,7 @@ class PaneEmitter:
         ).with_columns(self._output_time(firing, results, step))
         values = results.select(self._results)
         rows = firing.select(self._identity).hstack(values).hstack(info)
-        rows = rows.with_columns(pl.lit(1, pl.Int8).alias(_DIFF))
+        rows = rows.with_columns(pl.lit(1, pl.Int8).alias(DIFF))
         changed = self._changed(firing, values)
         emptied = results[c.NET] == 0 if c.NET in results.columns else None  # all rows were retracted
         if changed is not None and emptied is not None:  # a window without rows can equal one without values

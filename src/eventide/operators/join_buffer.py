@@ -81,11 +81,11 @@ class JoinSide:
         """The rows that can have a partner: a null equals nothing."""
         return messages.drop_nulls(list(self.key))
 
-    def unmatched(self, gone: Sequence[pl.DataFrame], arrived: pl.DataFrame, reached: int) -> list[pl.DataFrame]:
+    def unmatched(self, passed_rows: Sequence[pl.DataFrame], arrived: pl.DataFrame, reached: int) -> list[pl.DataFrame]:
         """The rows of an outer side that are emitted without a partner: due ones, and new ones without a key."""
         if not self.is_outer:
             return []
-        due = [rows.filter(~pl.col(MATCHED), is_due(pl.col(DUE), reached)) for rows in gone if rows.height]
+        due = [rows.filter(~pl.col(MATCHED), is_due(pl.col(DUE), reached)) for rows in passed_rows if rows.height]
         keyless = arrived.filter(pl.any_horizontal(pl.col(self.key).is_null())) if arrived.height else arrived
         number = pl.col(c.ROW).alias(NUMBERS[self.edge])
         return [rows.select(*self.key, *self.values, number) for rows in (*due, keyless) if rows.height]

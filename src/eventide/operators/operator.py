@@ -86,7 +86,7 @@ class Stamp:
     rows: int
     dead: Sequence[pl.DataFrame]
     summary: pl.DataFrame  # the progress of each origin
-    behind: int  # rows that were behind the watermark
+    late_rows: int  # rows that were behind the watermark
     stamped: Stamped
     edge: int = 0  # the input of the rows
 

@@ -155,8 +155,8 @@ class SessionWindows(PaneLogic):
         if step.offsets is not None:
             previous, parts = pl.col(c.PREVIOUS), step.offsets.with_offsets(both)
             ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.PREVIOUS).first())
-        gone = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
-        late = both[RUN].is_in(gone.implode()) & ~both[OLD] if gone.len() else None
+        expired = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
+        late = both[RUN].is_in(expired.implode()) & ~both[OLD] if expired.len() else None
         if late is None or not late.any():
             return both, None
         where = both.filter(late).select(*self._key, c.SLICE)
@@ -253,13 +253,13 @@ class BoundedSessionWindows(SessionWindows):
         previous: int | pl.Expr = step.previous
         if step.offsets is not None:
             previous, places = pl.col(c.PREVIOUS), step.offsets.with_offsets(places)
-        gone = self._plan.expiry.is_expired(pl.col(c.END), previous)
-        late = _of(rows, places.filter(gone))
+        expired = self._plan.expiry.is_expired(pl.col(c.END), previous)
+        late = _of(rows, places.filter(expired))
         # A row inside of what was closed would have joined it.
-        live = self._retention.above_floors(places.filter(~gone), store.closed, pl.col(c.AT))
-        kept = _of(rows, self._retention.with_room(live, [RUN]))
-        beyond = rows.filter(~pl.col(c.ROW).is_in(pl.concat([late[c.ROW], kept[c.ROW]]).implode()))
-        return kept, late if late.height else None, beyond
+        live = self._retention.above_floors(places.filter(~expired), store.closed, pl.col(c.AT))
+        stored = _of(rows, self._retention.with_room(live, [RUN]))
+        beyond = rows.filter(~pl.col(c.ROW).is_in(pl.concat([late[c.ROW], stored[c.ROW]]).implode()))
+        return stored, late if late.height else None, beyond
 
     def _bounded(
         self, store: OpenSessions, sessions: pl.DataFrame, step: StepTime

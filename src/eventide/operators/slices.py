@@ -55,12 +55,12 @@ def without_late(kind: WindowKind, expiry: Lateness, all_: Sliced, watermark: in
     live_from = expiry.live_from(watermark)
     if earliest is None or earliest >= live_from:
         return all_
-    behind = all_.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
-    ends = windows_of(kind, behind).group_by(c.SLICE).agg(pl.col(c.END).max())
-    gone = ends.filter(expiry.is_expired(pl.col(c.END), watermark))[c.SLICE]
-    if gone.is_empty():
+    old_slices = all_.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
+    ends = windows_of(kind, old_slices).group_by(c.SLICE).agg(pl.col(c.END).max())
+    expired = ends.filter(expiry.is_expired(pl.col(c.END), watermark))[c.SLICE]
+    if expired.is_empty():
         return all_
-    late = all_.rows[c.SLICE].is_in(gone.implode())
+    late = all_.rows[c.SLICE].is_in(expired.implode())
     return Sliced(all_.rows.filter(~late), all_.rows.filter(late), all_.outside)
 
 

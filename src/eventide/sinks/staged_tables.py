@@ -105,7 +105,7 @@ class PostgresStaging:
     def clean(self, query: str, batch_id: int) -> None:
         """Drop the staging tables of this output, if any may be left."""
         if self._may_be_left:
-            self._may_be_left = not self.store.on_connection(lambda found: self._drop(found, query), batch_id)
+            self._may_be_left = not self.store.on_connection(lambda connection: self._drop(connection, query), batch_id)
 
     def _merge(self, connection: Connection, table: str, parts: Sequence[WrittenPart], batch_id: int) -> None:
         connection.run(f"CREATE TEMPORARY TABLE {ATTEMPTS} ({ATTEMPT} bigint)")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import polars as pl
 
 from eventide import _columns as c
-from eventide.errors import Refused
+from eventide.errors import Rejected
 from eventide.operators.emission import FIRST_INDEX
 from eventide.panes import (
     EMITTED_AT,
@@ -113,7 +113,7 @@ class Outbox:
             self._pending.append((self.last, numbered))
 
     def send(self) -> bool:
-        """Send the pending outputs in order. False: one was refused, and it stays pending with all after it."""
+        """Send the pending outputs in order. False: one was rejected, and it stays pending with all after it."""
         if self._downstream is None:
             return True
         sent = 0
@@ -122,14 +122,14 @@ class Outbox:
                 if self._downstream(output) is False:
                     break
                 sent += 1
-        except Refused as refusal:
-            _log.info("downstream refused an output: %s", refusal)
+        except Rejected as rejection:
+            _log.info("downstream rejected an output: %s", rejection)
         finally:  # accepted outputs are not sent again, even if a later one fails
             self._remove(sent)
             self.blocked = bool(self._pending)
         if self.blocked:
             _log.warning(
-                "downstream refused an output; %d are pending, and no messages are accepted", len(self._pending)
+                "downstream rejected an output; %d are pending, and no messages are accepted", len(self._pending)
             )
         return not self.blocked
 

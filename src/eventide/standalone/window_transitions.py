@@ -126,9 +126,9 @@ class WindowTransitions:
         windows = self._policies.evaluate(windows, now).with_columns(emit, expired.alias(c.EXPIRED))
         emitted = windows.filter(c.EMIT)
         emitted = emitted.sort(c.END, c.START, c.SESSION) if emitted.height > 1 else emitted
-        gone = windows.filter(c.EXPIRED).select(WINDOW_NAME) if windows[c.EXPIRED].any() else windows.clear()
+        removed = windows.filter(c.EXPIRED).select(WINDOW_NAME) if windows[c.EXPIRED].any() else windows.clear()
         live = windows.lazy().filter(~pl.col(c.EXPIRED)).with_columns(self._after_emission).select(self.schema.names())
-        return EvaluatedWindows(live.collect(engine="in-memory"), emitted, gone)
+        return EvaluatedWindows(live.collect(engine="in-memory"), emitted, removed)
 
     def _new(self, assigned: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Return the messages of each window as a new window."""

@@ -114,13 +114,13 @@ def compile_join(select: exp.Select, scope: Scope) -> CompiledQuery:
         )
     sides = sides.joined_on(on.equal)
     times = _times(select, sides, on)
-    pushed, behind = _filters(select, sides, how)
+    pushed, remaining = _filters(select, sides, how)
     sides = sides.filtered(pushed, select.args.get("where"))
-    read = read_columns(sides, times, select.expressions, [*behind, *_on_of(join_)])
+    read = read_columns(sides, times, select.expressions, [*remaining, *_on_of(join_)])
     sides = read.narrowed()
     pipeline = (_window_join if left.windowed else _interval_join)(select, join_, sides, on, times, how)
     pairs = JoinedColumns(sides, left.windowed, times, how)
-    projection = Projection(pairs.columns(select), conjunction(pairs.placed(part) for part in behind))
+    projection = Projection(pairs.columns(select), conjunction(pairs.placed(part) for part in remaining))
     unrepeated = projection.pane_column() or projection.unrepeated_column()  # a pair is retracted with another pane
     if unrepeated is not None and pipeline.plan.mode == "retracting":
         raise LocatedError(select.args["where"], not_in_retractions(unrepeated))
@@ -183,7 +183,7 @@ def _filters(
     """
     where = select.args.get("where")
     pushed: tuple[list[exp.Expr], list[exp.Expr]] = ([], [])
-    behind: list[exp.Expr] = []
+    remaining: list[exp.Expr] = []
     early = {"inner": (0, 1), "left": (0,), "right": (1,), "full": ()}[how]
     for conjunct in conjuncts(None if where is None else where.this):
         reject_aggregates(conjunct)
@@ -194,8 +194,8 @@ def _filters(
         if only is not None and only in early and sides.both[only].rows.stream.counted_column() is None:
             pushed[only].append(sides.both[only].names.resolve(conjunct))
         else:
-            behind.append(conjunct)
-    return pushed, behind
+            remaining.append(conjunct)
+    return pushed, remaining
 
 
 def _times(select: exp.Select, sides: JoinTables, on: JoinConditions) -> tuple[Time, ...]:
