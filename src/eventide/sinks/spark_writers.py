@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventide._hints import with_option_hints
-from eventide._paths import local_path, make_directory, sync_directory
+from eventide._paths import local_path, make_directory, sync
 from eventide.errors import PlanError
 from eventide.sinks.batch import flat_fields, flatten
 from eventide.sinks.errors import bad_option, second_output
@@ -137,11 +137,11 @@ def replace_directory(rows: pa.Table, directory: Path, compression: str) -> None
             pq.write_table(rows, out, compression=compression, store_schema=False)
             out.flush()
             os.fsync(out.fileno())
-        sync_directory(unfinished)
+        sync(unfinished)
         if directory.exists():
             shutil.rmtree(directory)
         unfinished.rename(directory)
-        sync_directory(directory.parent)
+        sync(directory.parent)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from eventide._paths import sync
 from eventide.errors import DataError, PlanError
 from eventide.spark.storage import LocalStorage, Storage
 
@@ -132,7 +133,7 @@ def _move(path: Path, target: Path) -> None:
         _delete(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     path.replace(target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def _delete(path: Path) -> None:
@@ -146,13 +147,5 @@ def _sync_tree(directory: Path) -> None:
     """Flush all files to disk: the journal must not outlive what it refers to."""
     for place, _, files in os.walk(directory):
         for name in files:
-            _sync(Path(place) / name)
-        _sync(Path(place))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            sync(Path(place) / name)
+        sync(Path(place))

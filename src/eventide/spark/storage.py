@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from eventide._paths import make_directory, sync_directory
+from eventide._paths import make_directory, sync
 from eventide.spark.errors import not_exclusive
 
 RECORDS = "eventide/commits"
@@ -94,14 +94,14 @@ class LocalStorage:
         finally:
             unfinished.unlink(missing_ok=True)
         if created:
-            sync_directory(path.parent)
+            sync(path.parent)
         return created
 
     def replace(self, name: str, body: bytes) -> None:
         """Write a temporary file, flush it, and rename it."""
         path = self._directory / name
         self._write(path, [body]).replace(path)
-        sync_directory(path.parent)
+        sync(path.parent)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Read a range."""
@@ -130,9 +130,8 @@ class LocalStorage:
     def sync(self, name: str) -> None:
         """Flush a file and the entry of its directory."""
         path = self._directory / name
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        sync_directory(path.parent)
+        sync(path)
+        sync(path.parent)
 
     def _write(self, path: Path, pieces: Sequence[bytes]) -> Path:
         """Write a hidden file next to a path, durably; nothing is left of it after an error."""
