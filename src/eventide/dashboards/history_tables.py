@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from eventide.spark.batch_history import older_file
+from eventide.spark.batch_history import older_file, read_lines
 from eventide.spark.metrics import REASONS
 from eventide.time import instant
 
@@ -174,15 +174,6 @@ class HistoryLog:
             lines = []
         new, self._offset = read_lines(self.file, self._offset)
         return self.tables.add(_entries([*lines, *new], self.tables))
-
-
-def read_lines(file: Path, offset: int) -> tuple[list[bytes], int]:
-    """Return the complete lines from an offset on, and where they end. A crash may have truncated the last line."""
-    with file.open("rb") as opened:
-        opened.seek(offset)
-        content = opened.read()
-    end = content.rfind(b"\n") + 1
-    return content[:end].splitlines(), offset + end
 
 
 def _entries(lines: Iterable[bytes], tables: HistoryTables) -> Iterable[Mapping[str, Any]]:
