@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from tests.operators.cases import TOTALS, RunningTotal, rows, totals
+from tests.processors.cases import TOTALS, RunningTotal, rows, totals
 
 STREAM = ev.stream(time="t", key="k")
 

@@ -16,7 +16,7 @@ from eventide.operators.process import ProcessOperator
 from eventide.processors import keyed_state as changes
 from eventide.state import pane_table as panes
 from eventide.time import MAX, MIN
-from tests.operators.cases import (
+from tests.processors.cases import (
     ALARMS,
     ENRICHED,
     MINUTE,
