@@ -71,7 +71,7 @@ class CappedSessionWindows(PaneLogic):
         return Stamped(cells, late, failed=failed)
 
     def update(self, store: Pieces, stamped: Stamped, step: StepTime) -> WindowUpdate[Pieces]:
-        """Take in the bundle's atoms, cut anew, then fire what is to fire."""
+        """Merge the bundle's atoms into state, cut sessions again, then emit the panes that are due."""
         rows, failed = stamped.rows, stamped.failed
         cells = stamped.cells.sort(c.SLICE)  # in order, floats add up alike each time
         touching = row_hashes(cells, self._key)

@@ -42,7 +42,7 @@ _NO_CLOCK = (MIN, MIN)
 
 @dataclass(frozen=True)
 class _Edge:
-    """One input whose repeats are set aside."""
+    """An input whose duplicates become dead letters."""
 
     name: str  # of its table
     key: Mapping[str, str]  # what state and the input call the columns of the key

@@ -169,7 +169,7 @@ class PaneWindows(PaneLogic):
         return Stamped(cells, rows.clear(), live.late, live.outside, failed)
 
     def update(self, store: Panes, stamped: Stamped, step: StepTime) -> WindowUpdate[Panes]:
-        """Take in the bundle's cells, then fire what is to fire."""
+        """Merge the bundle's cells into state, then emit the panes that are due."""
         forgotten = 0
         if self._counts and self._plan.key:
             rows, seen = self._numbered(stamped.rows, store.seen, step)
@@ -257,7 +257,7 @@ class PaneWindows(PaneLogic):
         return pl.max_horizontal(DUE, forget_at(pl.col(c.TIME), step.time, self._plan.forget_after))
 
     def _without_forgotten(self, seen: PaneTable, step: StepTime) -> tuple[PaneTable, pl.DataFrame]:
-        """What is known of the keys that stay, and the keys that are forgotten. Their panes are due with them.
+        """Divide the stored keys into those that stay and those that are forgotten, with whom their panes are due.
 
         A window that is open holds the last row of its key, so its panes know when the key is forgotten.
         """
@@ -312,7 +312,7 @@ class BoundedPaneWindows(PaneWindows):
         return Stamped(pl.DataFrame(), live.rows, live.late, live.outside)
 
     def update(self, store: Panes, stamped: Stamped, step: StepTime) -> WindowUpdate[Panes]:
-        """Take in the rows that find room, close what must go, then fire what is to fire."""
+        """Merge the rows within the limits into state, close windows beyond them, then emit the panes that are due."""
         key, late, outside, rows = list(self._plan.key), stamped.late, stamped.outside, stamped.rows
         forgotten = pl.DataFrame()
         if self._counts and key:

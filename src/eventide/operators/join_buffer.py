@@ -199,7 +199,7 @@ class Matcher:
 
 
 def in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs by the number of their left row, then of the right; an unmatched row is behind the others."""
+    """Sort pairs by the number of their left row, then of the right; unmatched rows come after them."""
     (left, many), (right, width) = (_from_zero(pairs[name]) for name in NUMBERS)
     if many * width > MAX:
         return pairs.sort(NUMBERS, nulls_last=True)

@@ -139,7 +139,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         return [rows for rows in (store.keyed.scan(), store.timers.scan()) if rows is not None]
 
     def _rows_of(self, edge: int, stamps: Sequence[Stamp]) -> pl.DataFrame:
-        """The rows of an input, as they look behind the inputs."""
+        """The rows of an input, with the columns that the operator receives."""
         return pl.concat([self._empty.rows, *(stamp.stamped.rows for stamp in stamps if stamp.edge == edge)])
 
     def _context(self, state: State, tracker: AnyTracker, watermark: int, now: int) -> Context:

@@ -78,7 +78,7 @@ class SessionWindows(PaneLogic):
         return rows.with_columns(stretch.alias(c.SLICE))
 
     def update(self, store: OpenSessions, stamped: Stamped, step: StepTime) -> WindowUpdate[OpenSessions]:
-        """Take in the bundle's cells, merge, then fire what is to fire."""
+        """Merge the bundle's cells and the sessions in state, then emit the panes that are due."""
         store, before = self._taken(store, stamped.cells, step)
         return self._updated(store, before, stamped, step)
 
@@ -221,7 +221,7 @@ class BoundedSessionWindows(SessionWindows):
         return Stamped(pl.DataFrame(), rows)
 
     def update(self, store: OpenSessions, stamped: Stamped, step: StepTime) -> WindowUpdate[OpenSessions]:
-        """Take in the rows that find room, merge, close what must go, then fire what is to fire."""
+        """Merge the rows within the limits and the sessions in state, close sessions beyond, then emit what is due."""
         rows = stamped.rows.with_row_index(c.ROW)
         store, before = self._taken(store, rows, step)
         rows, late, beyond = self._judged(rows, before, store, step)

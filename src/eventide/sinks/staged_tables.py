@@ -87,7 +87,7 @@ class PostgresStaging:
         return reason and f"the executors cannot connect to {self.database.url}: {reason}"
 
     def write(self, batch: SinkBatch, table: str) -> list[WrittenPart]:
-        """Let the executors write a batch into its staging table. Return the attempts that succeeded."""
+        """Write a batch into its staging table, on the executors. Return the attempts that succeeded."""
         rows = flatten(batch.dataframe, self.sql.layout.read)
         results = rows.mapInArrow(partition_writer(self.database, self.sql, table), _RESULT).collect()
         return [WrittenPart(row["attempt"], row["rows"]) for row in results]

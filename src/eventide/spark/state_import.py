@@ -136,7 +136,7 @@ def _renumber(file: Path, version: int) -> None:
 
 
 def relocate(state: Path, checkpoint: Path) -> None:
-    """Let the metadata of the operators name the schema files in ``checkpoint``."""
+    """Point the metadata of the operators to the schema files in ``checkpoint``."""
     for file in state.glob("*/_metadata/v2/[0-9]*"):
         _relocate(file, checkpoint)
 

@@ -203,7 +203,7 @@ class SessionJoinWindow(WindowOperator):
 
 @dataclass(frozen=True)
 class _Aggregated:
-    """Windows hold results."""
+    """The contents of windows of aggregates: results."""
 
     aggregates: Mapping[str, Aggregate]
 
@@ -222,7 +222,7 @@ class _Aggregated:
 
 @dataclass(frozen=True)
 class _Joined:
-    """Windows hold the messages that are new."""
+    """The contents of windows of a join: messages that were not emitted yet."""
 
     time_range: bool
     size: Size

@@ -106,7 +106,7 @@ class WindowOperator:
         self._deliver(self._process(messages, unusable, arrival))
 
     def timeout(self, *, now: Instant | None = None) -> bool:
-        """Let time pass: send rejected outputs again, then emit what is due. False: downstream rejects again."""
+        """Advance to ``now``: send rejected outputs again, then emit what is due. False: downstream rejects again."""
         arrival = self._clock.advance(now)
         if self._outbox.blocked and not self._send():
             return False

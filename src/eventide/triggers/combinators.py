@@ -23,7 +23,7 @@ class Repeatedly:
     inner: Trigger
 
     def finish(self) -> Finish:
-        """Never."""
+        """It never finishes."""
         return Finish.NEVER
 
     def compile(self, path: str) -> Compiled:
@@ -85,7 +85,7 @@ class Never:
     """Does not fire. The rows of a window are emitted when it expires."""
 
     def finish(self) -> Finish:
-        """Never."""
+        """It never finishes."""
         return Finish.NEVER
 
     def compile(self, path: str) -> Compiled:

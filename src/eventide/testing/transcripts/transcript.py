@@ -96,7 +96,7 @@ class TranscriptStep:
 
     @property
     def acts(self) -> bool:
-        """Whether the step has input or lets time pass, in addition to expectations."""
+        """Whether the step has input or advances time, in addition to expectations."""
         return any(action is not None for action in (self.add, self.watermark, self.wait, self.idle))
 
 
