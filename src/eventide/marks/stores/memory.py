@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from eventide.marks.stores.sql_database import StoreConnection, StoreDatabase, T
+from eventide.marks.stores.sql_database import IdleConnections, StoreConnection, StoreDatabase, T
 from eventide.marks.stores.sql_dialects import SqliteStoreConnection, create_sqlite_tables
 from eventide.marks.stores.sql_store import SqlStore
 from eventide.marks.stores.store import wall_clock
@@ -46,3 +46,7 @@ class _MemoryDatabase(StoreDatabase):
     def _use(self, work: Callable[[StoreConnection], T], idempotent: bool) -> T:
         with self._lock:
             return super()._use(work, idempotent)
+
+    def _local_pool(self) -> IdleConnections:
+        """Keep the connection in a forked process, too: it has a copy of the database, as of all memory."""
+        return self._pool

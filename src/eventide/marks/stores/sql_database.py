@@ -146,7 +146,7 @@ class StoreConnection(DatabaseStep, Protocol):
 
 
 @dataclass
-class _Pool:
+class IdleConnections:
     """The idle connections of one process. Connections do not survive a fork."""
 
     process: int = field(default_factory=os.getpid)
@@ -154,7 +154,7 @@ class _Pool:
     write_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_parent_pools: list[_Pool] = []  # never freed: the parent process still uses the connections
+_parent_pools: list[IdleConnections] = []  # never freed: the parent process still uses the connections
 
 
 class StoreDatabase:
@@ -173,7 +173,7 @@ class StoreDatabase:
         self._connect = connect
         self._errors = errors
         self._single_writer = single_writer
-        self._pool = _Pool()
+        self._pool = IdleConnections()
 
     def write(self, work: Callable[[DatabaseStep], T], *, idempotent: bool = False) -> T:
         """Execute a step. An idempotent one is repeated if the connection breaks during its commit."""
@@ -233,10 +233,10 @@ class StoreDatabase:
         else:
             self._local_pool().idle.append(connection)
 
-    def _local_pool(self) -> _Pool:
+    def _local_pool(self) -> IdleConnections:
         if self._pool.process != os.getpid():
             _parent_pools.append(self._pool)
-            self._pool = _Pool()
+            self._pool = IdleConnections()
         return self._pool
 
 
