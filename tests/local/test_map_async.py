@@ -286,7 +286,7 @@ def test_an_interval_join_may_ask_about_the_rows_of_a_side() -> None:
     result = joined.local(bundle, clock=[0])
     assert result.panes.select("k", "v", "v_right").rows() == [("aa", 1, 7)]
     assert result.dead.select("k", "ev_input", "ev_reason").rows() == [(None, "right", "failed")]
-    assert result.metrics.balanced and "calls  right: found gives order: String" in joined.explain()
+    assert result.metrics.balanced and "calls  right: located gives order: String" in joined.explain()
 
 
 def test_the_inputs_of_a_union_can_be_asked_about_together() -> None:
