@@ -27,7 +27,7 @@ INSTALL = $(INSTALL_INTO) $(RUN)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test test-all test-install check bench soak chaos mutants docs build lock clean
+.PHONY: help demo examples test test-all test-install lint format check bench soak chaos mutants docs build lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,14 @@ test-all: test ## Run all tests: also long histories, faults, clusters, examples
 test-install: build ## Install the wheel into empty environments without caches, and run the demonstration there
 	@.ci/install dist/*.whl
 
+lint: $(READY) ## Run ruff and mypy
+	@echo "ruff check"; $(RUN) -m ruff check .
+	@echo "mypy"; $(RUN) -m mypy
+
+format: $(READY) ## Format the code, and fix what ruff can fix
+	@$(RUN) -m ruff check --fix-only .
+	@$(RUN) -m ruff format .
+
 check: $(READY) ## Lint, check the format and the types, run the doctests
 	@echo "ruff check"; $(RUN) -m ruff check .
 	@echo "ruff format"; $(RUN) -m ruff format --check .
@@ -69,10 +77,10 @@ soak: $(READY) ## Run the oracle over many random histories
 chaos: $(READY) ## Kill drivers, executors, databases, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest -rP tests/spark/test_staging_faults.py
-	@EVENTIDE_RESCALE_KILLS=$(EVENTIDE_RESCALE_KILLS) $(RUN) -m pytest tests/spark/test_killed_rescale.py
-	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_killed.py
+	@EVENTIDE_RESCALE_KILLS=$(EVENTIDE_RESCALE_KILLS) $(RUN) -m pytest tests/spark/test_rescale_kills.py
+	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_kills.py
 	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_crashes.py
-	@EVENTIDE_SINK_KILLS=$(EVENTIDE_SINK_KILLS) $(RUN) -m pytest -rP tests/sinks/test_staging_killed.py
+	@EVENTIDE_SINK_KILLS=$(EVENTIDE_SINK_KILLS) $(RUN) -m pytest -rP tests/sinks/test_staging_kills.py
 
 mutants: $(READY) $(COSMIC_RAY) ## Change the core at random places and print how many changes the tests notice
 	@$(RUN) .ci/mutants.py $(CURDIR)/$(COSMIC_RAY)

@@ -32,7 +32,7 @@ def short_repr(value: Any) -> str:
 
 
 def described(kind: type[T]) -> type[T]:
-    """Let values of a class show what they describe themselves as, instead of their fields.
+    """Give a class a ``repr`` that shows its description instead of its fields.
 
     >>> from eventide.windows import tumbling
     >>> tumbling("10 minutes")

@@ -52,7 +52,7 @@ _MODULE = {
     "SessionAggregator": "eventide.standalone.SessionAggregator",
     "JoinWindow": "eventide.standalone.JoinWindow",
     "SessionJoinWindow": "eventide.standalone.SessionJoinWindow",
-    "Refused": "eventide.standalone.Refused",
+    "Rejected": "eventide.standalone.Rejected",
     "policies": "eventide.compat",
     "run": "pipeline.run(rows, sink=…, checkpoint=…)",
     "sql_pipeline": "ev.sql(query)",

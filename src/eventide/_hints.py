@@ -103,7 +103,7 @@ class _Call:
 
 
 def with_attribute_hints(kind: K) -> K:
-    """Let values of a class name what is probably meant by an attribute that they do not have.
+    """Make a class suggest an existing attribute when an unknown one is read.
 
     >>> import eventide as ev
     >>> ev.stream("ts").groupBy

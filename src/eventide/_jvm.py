@@ -36,7 +36,7 @@ def hidden_columns(rows: DataFrame) -> list[str] | None:
 
 @lru_cache(maxsize=4)  # the start of a query asks several times, and each time costs a dozen calls of the JVM
 def default_scheme(spark: SparkSession) -> str:
-    """Return the scheme of Spark's default file system; ``file`` if the session does not tell."""
+    """Return the scheme of Spark's default file system; ``file`` if the session does not define one."""
     try:
         java, settings = hadoop(spark)
         return str(java.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme())

@@ -45,8 +45,8 @@ def absolute_address(address: str, spark: SparkSession | None) -> str:
     return address if local is None or local.is_absolute() else os.path.abspath(local)  # noqa: PTH100
 
 
-def sync_directory(path: Path) -> None:
-    """Flush the entries of a directory to disk: files and directories that were created, renamed or deleted in it."""
+def sync(path: Path) -> None:
+    """Flush a file to disk, or the entries of a directory: files that were created, renamed or deleted in it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -59,4 +59,4 @@ def make_directory(path: Path) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
-        sync_directory(folder.parent)
+        sync(folder.parent)

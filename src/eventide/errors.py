@@ -9,7 +9,7 @@ from datetime import date, time, timedelta
 from types import TracebackType
 from typing import Any
 
-__all__ = ["DataError", "DriverLimitWarning", "EventideError", "LateRowsWarning", "PlanError", "Refused"]
+__all__ = ["DataError", "DriverLimitWarning", "EventideError", "LateRowsWarning", "PlanError", "Rejected"]
 
 
 class EventideError(Exception):
@@ -47,7 +47,7 @@ class DataError(EventideError, RuntimeError):
     """
 
 
-class Refused(EventideError):  # noqa: N818 - it is an answer rather than a fault
+class Rejected(EventideError):  # noqa: N818 - it is an answer rather than a fault
     """The receiver takes nothing now. Nothing is lost: what was offered is offered again.
 
     Raise it in ``downstream=`` of a standalone operator to reject a result. Such an operator raises it itself while it
@@ -55,7 +55,7 @@ class Refused(EventideError):  # noqa: N818 - it is an answer rather than a faul
 
     >>> import eventide as ev
     >>> def closed(output):
-    ...     raise ev.standalone.Refused("come back later")
+    ...     raise ev.standalone.Rejected("come back later")
     >>> names = ev.standalone.JoinWindow(ev.rows(2), offset="n", downstream=closed)
     >>> names.add_message({"n": 1}, now=0)
     >>> names.timeout(now=1)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from eventide._display import facts_html, short_repr
-from eventide.operators.operator import Counts
+from eventide.operators.operator import Counts, is_balanced
 from eventide.time import MAX, MIN, as_datetime, format_duration, format_instant, instant, known_datetime
 from eventide.watermarks import WatermarkMetrics
 
@@ -65,7 +65,7 @@ class Metrics:
     @property
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
-        return self.rows == self.kept + self.late + sum(self.dead.values())
+        return is_balanced(self.rows, self.kept, self.late, self.dead)
 
 
 @dataclass(frozen=True)

@@ -44,20 +44,20 @@ class Case:
         return (self.close or same)(result, expected)
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return (math.isnan(one) and math.isnan(other)) or one == other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
-    return type(one) is type(other) and one == other
+def same(first: Any, other: Any) -> bool:
+    if isinstance(first, float) and isinstance(other, float):
+        return (math.isnan(first) and math.isnan(other)) or first == other
+    if isinstance(first, list) and isinstance(other, list):
+        return len(first) == len(other) and all(map(same, first, other))
+    if isinstance(first, dict) and isinstance(other, dict):
+        return first.keys() == other.keys() and all(same(first[k], other[k]) for k in first)
+    return type(first) is type(other) and first == other
 
 
-def nearly(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))
+def nearly(first: Any, other: Any) -> bool:
+    if first is None or other is None:
+        return first is other
+    return math.isclose(first, other, rel_tol=1e-9, abs_tol=1e-9) or (math.isnan(first) and math.isnan(other))
 
 
 def known(rows: Rows, column: str) -> list[Any]:
@@ -181,9 +181,9 @@ class Words(ev.Aggregate):
         state[str(row["s"])] -= 1
         return state
 
-    def merge(self, one: Counter[str], other: Counter[str]) -> Counter[str]:
-        one.update(other)
-        return one
+    def merge(self, first: Counter[str], other: Counter[str]) -> Counter[str]:
+        first.update(other)
+        return first
 
     def result(self, state: Counter[str]) -> int:
         return sum(count > 0 for count in state.values())
@@ -202,12 +202,12 @@ class Spelled(ev.Aggregate):
         return state + value
 
 
-def by_bits(one: int, other: int) -> int:
-    return one | other
+def by_bits(first: int, other: int) -> int:
+    return first | other
 
 
-def xor(one: int, other: int) -> int:
-    return one ^ other
+def xor(first: int, other: int) -> int:
+    return first ^ other
 
 
 def spelled(rows: Rows) -> str:

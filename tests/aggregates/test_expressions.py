@@ -42,17 +42,17 @@ def test_equal_expressions_share_their_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         (pl.col("x") * 0.12345678901, pl.col("x") * 0.12345678902),
         (pl.col("x").is_in(list(range(100))).cast(pl.Int8), pl.col("x").is_in(list(range(1, 101))).cast(pl.Int8)),
         (pl.col("x").replace({1: 2}), pl.col("x").replace({1: 3})),
     ],
 )
-def test_expressions_that_look_alike_are_distinguished(one: pl.Expr, other: pl.Expr) -> None:
-    assert ev.sum(one) != ev.sum(other)
-    assert ev.sum(one) == ev.sum(one)
-    plans = [MINUTES.agg(total=ev.sum(each)).plan for each in (one, other)]
+def test_expressions_that_look_alike_are_distinguished(first: pl.Expr, other: pl.Expr) -> None:
+    assert ev.sum(first) != ev.sum(other)
+    assert ev.sum(first) == ev.sum(first)
+    plans = [MINUTES.agg(total=ev.sum(each)).plan for each in (first, other)]
     assert fingerprint(plans[0]) != fingerprint(plans[1])
 
 

@@ -17,8 +17,8 @@ def inverse_sum(total: float, n: int) -> float:
     return total + 1 / n
 
 
-def add(one: Any, other: Any) -> Any:
-    return one + other
+def add(first: Any, other: Any) -> Any:
+    return first + other
 
 
 def start(rows: pl.DataFrame = ROWS, **aggregates: ev.Aggregate) -> tuple[ev.Bound, ev.Started]:
@@ -91,8 +91,8 @@ class Careless(ev.Aggregate):
             raise ValueError("odd")
         return state
 
-    def merge(self, one: list[int], other: list[int]) -> list[int]:
-        return one + other
+    def merge(self, first: list[int], other: list[int]) -> list[int]:
+        return first + other
 
 
 def test_a_failed_row_leaves_no_trace_in_a_state_that_was_changed_in_place() -> None:
@@ -122,7 +122,7 @@ def test_on_error_raise_stops_and_names_function_row_and_cause() -> None:
 
 
 def test_a_merge_that_raises_names_function_and_key() -> None:
-    def no_merge(one: int, other: int) -> int:
+    def no_merge(first: int, other: int) -> int:
         raise RuntimeError("cannot")
 
     bound, started = start(n=ev.fold(0, add, merge=no_merge, column="n"))

@@ -15,7 +15,7 @@ SOURCE = Path(eventide.__file__).parent
 
 # A module imports from its own package and from the layers before its own.
 LAYERS = (
-    ("errors", "_familiar", "_familiar_options", "_jvm"),
+    ("errors", "_familiar", "_familiar_options", "_formats", "_jvm"),
     ("kernels",),
     ("_arguments", "_columns", "_column_refs", "_databases", "_display", "_hints", "_paths", "time"),
     ("_addresses", "_frames", "panes"),
@@ -128,8 +128,12 @@ def test_importing_the_package_does_not_import_spark() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-POSITIONS = {"AT", "TIME", "END"}  # of rows and windows, on the axis of time or of offsets
-WATERMARKS = {"WAS", "REACHED", "watermark", "previous", "previous_watermark", "output_watermark"}
+# Columns of rows, windows and timers on the axis of time or of offsets, and what they are compared with.
+POSITIONS = {"AT", "TIME", "END", "DUE", "FORGET", "HELD", "LAST_TIME"}
+WATERMARKS = {"WAS", "REACHED", "PREVIOUS", "STREAM_POSITION", "PREVIOUS_STREAM_POSITION", "RETENTION_FLOOR"}
+WATERMARKS |= {"watermark", "output_watermark", "previous", "previous_watermark", "reached", "passed", "due"}
+WATERMARKS |= {"previous_time", "time", "position", "newest", "floor"}
+LATENESS_FILES = [path for path in ALL_FILES if path.relative_to(SOURCE).parts[0] in CORE | {"standalone", "plan"}]
 
 
 def compared_with_watermark(tree: ast.AST) -> list[str]:
@@ -144,11 +148,11 @@ def compared_with_watermark(tree: ast.AST) -> list[str]:
 
 
 def _names(side: ast.AST) -> set[str]:
-    """Return the names in one side of a comparison: of columns as ``c.NAME``, and of watermarks."""
+    """Return the names in one side of a comparison: of columns as ``c.NAME`` or ``NAME``, and of watermarks."""
     if any(isinstance(node, ast.Attribute) and node.attr == "live_from" for node in ast.walk(side)):
         return set()  # a bound that windows/lateness.py computes
     attributes = {node.attr for node in ast.walk(side) if isinstance(node, ast.Attribute)}
-    return attributes | {node.id for node in ast.walk(side) if isinstance(node, ast.Name)} - POSITIONS
+    return attributes | {node.id for node in ast.walk(side) if isinstance(node, ast.Name)}
 
 
 @pytest.mark.parametrize(
@@ -158,6 +162,8 @@ def _names(side: ast.AST) -> set[str]:
         "pl.col(c.END) <= step.watermark",
         "watermark > pl.col(c.TIME)",
         "x[c.TIME] < previous",
+        "pl.col(DUE) > reached",
+        "pl.col(c.FORGET) <= step.time",
     ],
 )
 def test_a_comparison_with_a_watermark_is_recognised(code: str) -> None:
@@ -169,7 +175,7 @@ def test_a_use_of_the_rules_is_no_comparison_of_its_own(code: str) -> None:
     assert not compared_with_watermark(ast.parse(code))
 
 
-@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
+@pytest.mark.parametrize("path", LATENESS_FILES, ids=name_of)
 def test_the_rules_of_lateness_are_in_one_place(path: Path) -> None:
     compared = compared_with_watermark(parsed(path))
     assert not compared or path.name == "lateness.py", "use the functions of windows/lateness.py"

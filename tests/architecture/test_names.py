@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_layers import ALL_FILES, SOURCE, name_of, parsed
+from eventide.panes import RESERVED
+from tests.architecture.test_layers import ALL_FILES, SOURCE, name_of, parsed, part_of
 
 LONGEST = 430
 NOUNS = {"binding", "grouping", "tumbling_sliding"}  # words of the field that end like gerunds
@@ -51,6 +52,7 @@ PROSE = re.compile(r"\b(un)?(told|said)\b|\bmend(s|ed|ing)?\b|\b(beside|whatever
 TESTS = Path(__file__).parents[1]
 TEST_FILES = sorted(TESTS.rglob("test_*.py"))
 UNNAMED = {"one", "own", "found", "said", "told", "made", "given"}
+VAGUE = {"gone", "behind"}  # of the package: late, expired or retracted rows
 # The same concept on two hosts or in two packages, with the module as a qualifier.
 SHARED_CLASSES = {
     "MemoryStore": "a store in memory: of marks, and of a standalone operator",
@@ -111,16 +113,47 @@ def test_exception_types_are_in_one_module_per_package() -> None:
                 assert path.name == "errors.py", f"{name_of(path)}: {node.name}"
 
 
+def names_of_values(tree: ast.AST) -> list[tuple[str, int]]:
+    """Return the variables, attributes, parameters and functions that a module defines, with their lines."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append((node.id, node.lineno))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.append((node.attr, node.lineno))
+        elif isinstance(node, ast.arg):
+            names.append((node.arg, node.lineno))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names.append((node.name, node.lineno))
+    return names
+
+
 def test_a_value_is_named_by_what_it_holds() -> None:
-    """Neither in the package nor in its tests a variable is called ``one`` or ``found``."""
-    tests = sorted(Path(__file__).parents[1].rglob("*.py"))
+    """Neither in the package nor in its tests a value or a function is called ``one`` or ``found``."""
+    tests = sorted(TESTS.rglob("*.py"))
+    words = [(path, UNNAMED | VAGUE) for path in ALL_FILES] + [(path, UNNAMED) for path in tests]
     places = [
-        f"{path}:{node.lineno}: {node.id}"
-        for path in (*ALL_FILES, *tests)
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in UNNAMED
+        f"{path}:{line}: {name}"
+        for path, names in words
+        for name, line in names_of_values(parsed(path))
+        if name in names
     ]
     assert not places
+
+
+@pytest.mark.parametrize("code", ["found = 1", "for found in []: pass", "self.found = 1", "lambda found: 1"])
+def test_the_name_of_a_value_is_recognised(code: str) -> None:
+    assert "found" in {name for name, _ in names_of_values(ast.parse(code))}
+
+
+# These name headers of messages, properties of tables and lines of a history, which are not columns of panes.
+OTHER_NAMES = ("sinks", "dashboards")
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
+def test_a_column_of_panes_is_named_once(path: Path) -> None:
+    names = [n.value for n in ast.walk(parsed(path)) if isinstance(n, ast.Constant) and n.value in RESERVED]
+    assert not names or name_of(path) == "panes.py" or part_of(path) in OTHER_NAMES, "use the constant of panes.py"
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=name_of)

@@ -103,8 +103,8 @@ class Picky(ev.Aggregate):
             raise ValueError(f"{row['v']} is negative")
         return state + int(row["v"])
 
-    def merge(self, one: int, other: int) -> int:
-        return one + other
+    def merge(self, first: int, other: int) -> int:
+        return first + other
 
 
 @each_kind

@@ -180,7 +180,7 @@ def test_a_row_on_which_a_function_raises_is_not_late_as_well() -> None:
             raise ValueError("no")
         return total + value
 
-    total = ev.fold(0, add, column="v", merge=lambda one, other: one + other, dtype=pl.Int64())
+    total = ev.fold(0, add, column="v", merge=lambda first, other: first + other, dtype=pl.Int64())
     sessions = ev.stream(time="t", key="k", watermark=ev.ascending()).window(ev.sessions("10 seconds")).agg(n=total)
     rows = [
         pl.DataFrame({"t": [100_000_000], "k": [1], "v": [1]}),

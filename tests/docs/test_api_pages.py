@@ -34,7 +34,7 @@ def public_names() -> set[str]:
     for prefix, module in PARTS.items():
         exported = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
         names |= {f"{prefix}.{name}" for name in exported if not isinstance(getattr(module, name), ModuleType)}
-    return names - {"standalone.Refused"} | {"errors.Refused"}  # the same class
+    return names - {"standalone.Rejected"} | {"errors.Rejected"}  # the same class
 
 
 def test_every_public_name_is_on_one_page() -> None:

@@ -26,7 +26,7 @@ def groups(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("own", "limits"),
+    ("group", "limits"),
     [
         ("0::/service/job\n", [2000, 9000]),
         ("0::/\n", [9000]),
@@ -36,7 +36,7 @@ def groups(tmp_path: Path) -> Path:
     ],
     ids=["a group", "a container", "a container that shows the path of the host", "version 1", "unknown"],
 )
-def test_all_groups_that_contain_the_process_limit_it(groups: Path, own: str | None, limits: list[int]) -> None:
-    if own is not None:
-        (groups / "own").write_text(own)
-    assert list(group_limits(groups, groups / "own")) == limits
+def test_all_groups_that_contain_the_process_limit_it(groups: Path, group: str | None, limits: list[int]) -> None:
+    if group is not None:
+        (groups / "group").write_text(group)
+    assert list(group_limits(groups, groups / "group")) == limits

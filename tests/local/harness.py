@@ -37,10 +37,14 @@ class Service:
     def fail(self, value: int) -> None:
         self._end(value, ValueError("no"))
 
-    def wait_for(self, *values: int) -> None:
-        """Wait until the calls for all of these have begun."""
+    def wait_for(self, *values: int, times: int = 1) -> None:
+        """Wait until the calls for all of these have begun; with ``times``, for the second or a later time."""
+
+        def have_begun() -> bool:
+            return set(values) <= self._open.keys() and all(self.calls.count(value) >= times for value in values)
+
         with self._begun:
-            assert self._begun.wait_for(lambda: set(values) <= self._open.keys(), 120)
+            assert self._begun.wait_for(have_begun, 120)
 
     def close(self) -> None:
         """End all calls that no test has ended."""

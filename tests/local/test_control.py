@@ -65,9 +65,9 @@ def test_a_query_need_not_keep_what_it_gave() -> None:
     assert query.result.steps == []
 
 
-@pytest.mark.parametrize("said", ["garbage", "2026-13-77"])
-def test_a_declared_watermark_that_is_no_instant_is_a_bad_row(said: str) -> None:
-    frame = pl.DataFrame({"ts": [0, 1], "p": [None, said]})
+@pytest.mark.parametrize("declared", ["garbage", "2026-13-77"])
+def test_a_declared_watermark_that_is_no_instant_is_a_bad_row(declared: str) -> None:
+    frame = pl.DataFrame({"ts": [0, 1], "p": [None, declared]})
     result = counting(ev.punctuated("p")).local(frame, clock=[0], drain=False)
     assert result.dead["ev_reason"].to_list() == ["bad_row"] and result.metrics.kept == 1
 

@@ -65,11 +65,11 @@ def test_none_drops_the_row_and_a_list_makes_several() -> None:
 
 
 def test_the_key_may_come_from_a_call_and_the_time_too() -> None:
-    async def found(row: dict[str, Any]) -> dict[str, Any]:
+    async def located(row: dict[str, Any]) -> dict[str, Any]:
         return {"shop": row["k"].upper(), "at": row["t"] + 60 * S}
 
     stream = ev.stream(time="at", key="shop", watermark=ev.ascending())
-    mapped = stream.map_async(found, output={"shop": pl.String, "at": pl.Int64})
+    mapped = stream.map_async(located, output={"shop": pl.String, "at": pl.Int64})
     result = mapped.window(ev.tumbling("1m")).agg(n=ev.count()).local(rows((1, "a", 1)), clock=[0], drain=False)
     assert result.steps[-1].watermark_us == 61 * S
     assert result.steps[-1].open_panes == 1
@@ -258,12 +258,12 @@ def test_rows_behind_the_watermark_are_late_with_what_their_calls_gave() -> None
 
 
 def test_one_of_several_inputs_can_be_asked_about() -> None:
-    async def found(row: dict[str, Any]) -> dict[str, Any]:
+    async def located(row: dict[str, Any]) -> dict[str, Any]:
         if row["v"] == 0:
             raise KeyError("v")
         return {"city": "kiel"}
 
-    left = STREAM.map_async(found, output={"city": pl.String}, retries=0)
+    left = STREAM.map_async(located, output={"city": pl.String}, retries=0)
     joined = ev.window_join(left, STREAM, window=ev.tumbling("1m"))
     bundle = {"left": rows((1, "a", 1), (2, "b", 0)), "right": rows((3, "a", 2))}
     result = joined.local(bundle, clock=[0])
@@ -273,20 +273,20 @@ def test_one_of_several_inputs_can_be_asked_about() -> None:
 
 
 def test_an_interval_join_may_ask_about_the_rows_of_a_side() -> None:
-    async def found(row: dict[str, Any]) -> dict[str, Any]:
+    async def located(row: dict[str, Any]) -> dict[str, Any]:
         if row["v"] == 0:
             raise KeyError("v")
         return {"order": row["k"] * 2}
 
     right = ev.stream(time="t", key="order", watermark=ev.ascending()).map_async(
-        found, output={"order": pl.String}, retries=0
+        located, output={"order": pl.String}, retries=0
     )
     joined = ev.join(STREAM, right, within="10 s")
     bundle = {"left": rows((1, "aa", 1)), "right": rows((2, "a", 7), (3, "a", 0))}
     result = joined.local(bundle, clock=[0])
     assert result.panes.select("k", "v", "v_right").rows() == [("aa", 1, 7)]
     assert result.dead.select("k", "ev_input", "ev_reason").rows() == [(None, "right", "failed")]
-    assert result.metrics.balanced and "calls  right: found gives order: String" in joined.explain()
+    assert result.metrics.balanced and "calls  right: located gives order: String" in joined.explain()
 
 
 def test_the_inputs_of_a_union_can_be_asked_about_together() -> None:
@@ -350,14 +350,14 @@ def test_rows_in_tasks_and_keys_in_buckets_make_no_difference_and_each_row_is_as
 ) -> None:
     asked = []
 
-    async def found(row: dict[str, Any]) -> Any:
+    async def located(row: dict[str, Any]) -> Any:
         asked.append(row)
         if row["v"] == 0:
             raise ValueError
         return [{"shop": f"s{i}"} for i in range(row["v"])]
 
     stream = ev.stream(time="t", key="shop", watermark=ev.ascending())
-    mapped = stream.map_async(found, output={"shop": pl.String}, retries=0)
+    mapped = stream.map_async(located, output={"shop": pl.String}, retries=0)
     plan = mapped.window(ev.tumbling("30 s")).agg(n=ev.count()).plan
     operator = operator_of(plan, SCHEMA)
     whole, states = operator.initial(), [operator.initial()] * buckets

@@ -25,7 +25,7 @@ def failing(stream: Stream) -> FailingStore:
     return stream.store
 
 
-def given(reader: Reader, faults: list[str]) -> Iterator[int]:
+def events_read(reader: Reader, faults: list[str]) -> Iterator[int]:
     """What a loop that shrugs off faults gets."""
     while True:
         try:
@@ -43,7 +43,7 @@ def test_a_segment_that_cannot_be_read_does_not_cost_the_events_of_another(reads
     stream = filled(orders(segments=3), 24)
     reader, faults = Reader(stream), list[str]()
     failing(stream).fail_at("read", reads)
-    assert sorted(given(reader, faults)) == list(range(24))
+    assert sorted(events_read(reader, faults)) == list(range(24))
     reader.commit()
     assert reader.checkpoint() == stream.store.lengths("orders")
 
@@ -70,7 +70,7 @@ def test_a_reader_that_is_interrupted_reads_the_same_again() -> None:
         reader.read()
     reader.commit()
     assert reader.checkpoint() == {0: 0, 1: 0}
-    assert sorted(given(reader, [])) == list(range(16))
+    assert sorted(events_read(reader, [])) == list(range(16))
 
 
 def test_a_commit_whose_answer_did_not_come_has_lost_nothing_that_it_gave_up() -> None:
@@ -94,7 +94,7 @@ def test_a_commit_whose_answer_did_not_come_may_have_been_followed_by_successors
     failing(stream).lose("put_group")
     with pytest.raises(UNANSWERED):
         first.commit()
-    assert sorted(given(first, [])) == list(range(16, 24))
+    assert sorted(events_read(first, [])) == list(range(16, 24))
     first.commit()
 
 
@@ -128,7 +128,7 @@ def test_a_reader_that_joined_again_without_an_answer_knows_itself() -> None:
     failing(stream).lose("put_group")
     with pytest.raises(UNANSWERED):
         first.read()
-    assert sorted(given(first, [])) == list(range(16))
+    assert sorted(events_read(first, [])) == list(range(16))
     first.commit()
     assert len(ReaderGroup(stream).readers()) == 1
 
@@ -139,7 +139,7 @@ def test_another_of_the_same_id_is_still_distinguished() -> None:
     other = Reader(stream, reader_id="one")
     with pytest.raises(ReaderReplacedError):
         first.read()
-    assert sorted(given(other, [])) == list(range(16))
+    assert sorted(events_read(other, [])) == list(range(16))
 
 
 def test_a_copy_of_a_reader_cannot_set_its_group_back() -> None:

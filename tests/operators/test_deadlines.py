@@ -23,10 +23,10 @@ from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
 from tests.effort import SEED, examples
-from tests.operators.test_processor_histories import PUPPET, SCHEMA
 from tests.oracle import join_histories
 from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, HOUR, History, frame_of, random_histories
+from tests.processors.test_processor_histories import PUPPET, SCHEMA
 
 PLANS = examples(2)
 AFTER = 40  # moments that are looked at after the last bundle

@@ -12,7 +12,7 @@ import pytest
 import eventide as ev
 from eventide.local import LocalQuery
 from eventide.operators.operator import Output
-from tests.operators.cases import RunningTotal
+from tests.processors.cases import RunningTotal
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "id": pl.Int64}
 TENS = ev.tumbling(timedelta(microseconds=10))

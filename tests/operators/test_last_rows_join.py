@@ -90,7 +90,7 @@ def test_a_range_that_precedes_is_an_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "either within= or last="),
         ({"within": "1 hour", "last": 3}, "either within= or last="),
@@ -99,8 +99,8 @@ def test_a_range_that_precedes_is_an_interval() -> None:
         ({"last": 3}, r"left stream would never be dropped.*keep=\{'left': '1 hour'\}"),
     ],
 )
-def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ev.PlanError, match=said):
+def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ev.PlanError, match=message):
         ev.join(stream(), stream(), **options)
 
 

@@ -26,8 +26,8 @@ class Balance(ev.MergeAggregate):
     def accumulate(self, state: int, input: str, row: dict[str, Any]) -> int:
         return int(state + row["amount"] if input == "paid" else state - row["price"])
 
-    def merge(self, one: int, other: int) -> int:
-        return one + other
+    def merge(self, first: int, other: int) -> int:
+        return first + other
 
 
 class Story(ev.MergeAggregate):

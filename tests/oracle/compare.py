@@ -162,11 +162,11 @@ def _listed(title: str, value: Any) -> list[str]:
     return [f"{title}:", *(f"    {_said(entry)}" for entry in value)] if value else [f"{title}: nothing"]
 
 
-def _said(one: Any) -> str:
-    if not isinstance(one, Pane):
-        return str(one)
-    flags = ("first " if one.is_first else "") + ("last " if one.is_last else "")
+def _said(row: Any) -> str:
+    if not isinstance(row, Pane):
+        return str(row)
+    flags = ("first " if row.is_first else "") + ("last " if row.is_last else "")
     return (
-        f"{one.diff:+d} {one.key} [{one.start}, {one.end}) {one.values} {one.timing}"
-        f" index {one.index}/{one.nonspeculative_index} {flags}time {one.time} at {one.at}"
+        f"{row.diff:+d} {row.key} [{row.start}, {row.end}) {row.values} {row.timing}"
+        f" index {row.index}/{row.nonspeculative_index} {flags}time {row.time} at {row.at}"
     )

@@ -15,11 +15,11 @@ from eventide.spark.shuffle_pages import Progress
 from eventide.testing.hosts import LocalHost
 from eventide.testing.transcripts import Transcript, run
 from tests.effort import SEED, examples
-from tests.operators.test_processor_histories import KINDS, PUPPET
-from tests.operators.test_processor_histories import SCHEMA as PUPPET_SCHEMA
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.pages.test_histories import as_ordered, rows_of, seen
 from tests.pages.test_transcripts import TRANSCRIPTS, transcript_id
+from tests.processors.test_processor_histories import KINDS, PUPPET
+from tests.processors.test_processor_histories import SCHEMA as PUPPET_SCHEMA
 from tests.spark.harness import PagesHost
 
 HISTORIES = examples(40)

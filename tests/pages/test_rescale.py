@@ -13,9 +13,9 @@ import eventide as ev
 from eventide.spark.shuffle_pages import Progress
 from eventide.time import MAX
 from tests.effort import SEED, examples
-from tests.operators.test_processor_histories import KINDS, PUPPET
-from tests.operators.test_processor_histories import SCHEMA as PUPPET_SCHEMA
 from tests.pages.test_histories import seen
+from tests.processors.test_processor_histories import KINDS, PUPPET
+from tests.processors.test_processor_histories import SCHEMA as PUPPET_SCHEMA
 from tests.spark.harness import PagesHost
 
 HISTORIES = examples(3)

@@ -21,7 +21,7 @@ def join(**options: Any) -> ev.Pipeline:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"within": 5}, "not a duration or a pair"),
         ({"within": ("1 hour",)}, "not a duration or a pair"),
@@ -43,8 +43,8 @@ def join(**options: Any) -> ev.Pipeline:
         ({"forget_after": "30 days"}, "belongs to last=n"),
     ],
 )
-def test_an_invalid_join_is_rejected_when_it_is_built(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ev.PlanError, match=said):
+def test_an_invalid_join_is_rejected_when_it_is_built(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ev.PlanError, match=message):
         join(**options)
 
 
@@ -55,7 +55,7 @@ def test_something_must_be_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "left", "right", "said"),
+    ("options", "left", "right", "message"),
     [
         ({}, {"paid": pl.Int64}, {"paid_right": pl.Int64, "paid": pl.Int64}, "two columns 'paid_right'"),
         ({}, {"diff": pl.Int64}, {}, "'diff'"),
@@ -63,9 +63,9 @@ def test_something_must_be_equal() -> None:
         ({"where": pl.col("price") + 5}, {"price": pl.Int64}, {}, "must give a boolean"),
     ],
 )
-def test_a_mistake_about_columns_is_refused_before_any_row(options: Any, left: Any, right: Any, said: str) -> None:
+def test_a_mistake_about_columns_is_refused_before_any_row(options: Any, left: Any, right: Any, message: str) -> None:
     columns = {"order": pl.String, "at": pl.Datetime("us", "UTC")}
-    with pytest.raises(ev.PlanError, match=said):
+    with pytest.raises(ev.PlanError, match=message):
         join(**options).start_local({"left": columns | left, "right": columns | right})
 
 

@@ -43,7 +43,8 @@ def stage(staging: PostgresStaging, batch_id: int, parts: Sequence[pl.DataFrame]
     name = staging._table(query, batch_id)
     types = {"eventide_attempt": "bigint", **staged_tables.staged_types(staging.sql)}
     staging.store.on_connection(
-        lambda found: found.run(f"CREATE UNLOGGED TABLE {name} ({staged_tables.definitions(types)})"), batch_id
+        lambda target: target.run(f"CREATE UNLOGGED TABLE {name} ({staged_tables.definitions(types)})"),
+        batch_id,
     )
     staging._may_be_left = True
     return name, [write(staging, name, part) for part in parts]

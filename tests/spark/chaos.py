@@ -99,7 +99,7 @@ def expected(bundles: int) -> list[tuple[object, ...]]:
     return sorted(final.drop("diff").rows())
 
 
-def found(place: Path) -> list[tuple[object, ...]]:
+def table(place: Path) -> list[tuple[object, ...]]:
     """The table of the sink."""
     with sqlite3.connect(place / "panes.db") as database:
         rows = database.execute("SELECT shop, window_start, window_end, orders, total FROM panes").fetchall()

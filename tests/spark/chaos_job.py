@@ -53,7 +53,7 @@ def main(place: Path, master: str, plan: str) -> None:
         available_now=True,
         drain=True,
         state=os.environ.get("EVENTIDE_STATE", "driver"),  # type: ignore[arg-type]
-        on_batch=lambda one: print("batch", one.batch, flush=True),
+        on_batch=lambda batch: print("batch", batch.batch, flush=True),
     )
     print("done", flush=True)
 

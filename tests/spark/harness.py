@@ -224,9 +224,9 @@ class PagesHost:
         )
 
 
-def _unpacked(one: page.ShufflePage, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    assert one.body is not None
-    return from_spark(list(read_batches(one.body)), schema)
+def _unpacked(sent: page.ShufflePage, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    assert sent.body is not None
+    return from_spark(list(read_batches(sent.body)), schema)
 
 
 def _parts(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:

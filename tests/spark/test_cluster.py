@@ -20,7 +20,7 @@ from tests.postgres import cluster as postgres
 from tests.services import running
 from tests.sinks.places import Place
 from tests.sinks.test_staging import TABLES
-from tests.spark.chaos import ROOT, expected, found, prepare
+from tests.spark.chaos import ROOT, expected, prepare, table
 from tests.spark.cluster import Cluster, standalone
 from tests.spark.staging import PANES
 
@@ -90,7 +90,7 @@ def test_both_placements_give_the_same_table_while_a_worker_stops_and_returns(tm
     assert done[-1] == "done executors", log(tmp_path)
     assert cluster.started == workers + 1, "a worker was killed, and another has started"
     for state in PLACEMENTS:
-        assert found(tmp_path / state) == expected(BUNDLES), state
+        assert table(tmp_path / state) == expected(BUNDLES), state
 
 
 def test_executors_without_eventide_are_named_in_one_sentence(tmp_path: Path, cluster: Cluster) -> None:
@@ -102,7 +102,7 @@ def test_executors_without_eventide_are_named_in_one_sentence(tmp_path: Path, cl
     assert lines[-1].startswith("rejected executors The workers cannot import Eventide"), out
     assert lines[-1].endswith("Install pyspark-eventide on them.")
     assert "done driver" in lines
-    assert found(tmp_path / "driver") == expected(BUNDLES)
+    assert table(tmp_path / "driver") == expected(BUNDLES)
 
 
 def test_a_zip_of_the_package_is_enough_on_the_workers(tmp_path: Path, cluster: Cluster) -> None:
@@ -115,7 +115,7 @@ def test_a_zip_of_the_package_is_enough_on_the_workers(tmp_path: Path, cluster: 
     located, *lines = out.splitlines()
     assert located.endswith("/eventide.zip/eventide/__init__.py"), located
     assert lines[-1] == "done executors", log(tmp_path)
-    assert found(tmp_path / "executors") == expected(BUNDLES)
+    assert table(tmp_path / "executors") == expected(BUNDLES)
 
 
 def test_state_moves_to_buckets_with_coalesced_progress_and_back(tmp_path: Path, cluster: Cluster) -> None:
@@ -123,7 +123,7 @@ def test_state_moves_to_buckets_with_coalesced_progress_and_back(tmp_path: Path,
     out, _ = job(tmp_path, cluster, placements=["rescaled"], **settings).communicate()
     assert "buckets 6 coalesced" in out.splitlines(), log(tmp_path)
     assert out.splitlines()[-1] == "done rescaled", log(tmp_path)
-    assert found(tmp_path / "rescaled") == expected(BUNDLES)
+    assert table(tmp_path / "rescaled") == expected(BUNDLES)
 
 
 def test_the_executors_of_all_workers_stage_their_rows_in_postgresql(

@@ -201,7 +201,7 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["parquet:{place}/nowhere"], "There are no files"),
         (["kafka:orders@broker:9092?schema=ts timestamp"], "Add --conf spark.jars.packages=org.apache"),
@@ -214,12 +214,12 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
     ],
 )
 def test_a_mistake_is_reported_before_anything_runs(
-    spark: SparkSession, tmp_path: Path, words: list[str], said: str
+    spark: SparkSession, tmp_path: Path, words: list[str], message: str
 ) -> None:
     shop = Shop(tmp_path)
     spoken = [word.replace("{place}", str(tmp_path)) for word in words]
     observed = typed("run", shop.job, "--checkpoint", shop.checkpoint, *spoken)
-    assert observed.exit_code == 2 and said in observed.stderr
+    assert observed.exit_code == 2 and message in observed.stderr
     assert not (tmp_path / "checkpoint" / "offsets").exists()
 
 

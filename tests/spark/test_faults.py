@@ -19,13 +19,13 @@ from tests.spark.chaos import (
     SIDES,
     expected,
     expected_rows,
-    found,
     found_rows,
     kill,
     kill_worker,
     prepare,
     processes_of,
     start,
+    table,
 )
 from tests.spark.cluster import standalone
 from tests.spark.remote import hdfs_address
@@ -49,7 +49,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     for _ in range(KILLS):
         _killed_somewhere(start(tmp_path, state=state), after=rng.randint(1, 3), delay=rng.random())
     _run_to_end(start(tmp_path, state=state), tmp_path)
-    assert found(tmp_path) == expected(BUNDLES)
+    assert table(tmp_path) == expected(BUNDLES)
 
 
 def test_a_driver_that_is_killed_continues_from_its_checkpoint_in_hdfs(tmp_path: Path, hdfs_address: str) -> None:
@@ -60,7 +60,7 @@ def test_a_driver_that_is_killed_continues_from_its_checkpoint_in_hdfs(tmp_path:
         job.communicate()
         assert job.returncode == -signal.SIGKILL, point
     _run_to_end(start(tmp_path, checkpoint=place), tmp_path)
-    assert found(tmp_path) == expected(5)
+    assert table(tmp_path) == expected(5)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
     if job.returncode:  # Spark gives a worker ten seconds to come back; after that the query is started again
         (again := start(tmp_path, state="executors")).communicate()
         assert again.returncode == 0, _log(tmp_path)
-    assert found(tmp_path) == expected(8)
+    assert table(tmp_path) == expected(8)
 
 
 def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> 
         if job.returncode:  # a busy machine may not start Python workers in the ten seconds that Spark gives them
             (again := start(tmp_path, master=cluster.url, state="executors")).communicate()
             assert again.returncode == 0, _log(tmp_path)
-    assert found(tmp_path) == expected(5)
+    assert table(tmp_path) == expected(5)
 
 
 def _log(place: Path) -> str:

@@ -210,5 +210,5 @@ def _text(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _pane(one: dict[str, Any]) -> tuple[Any, ...]:
-    return one["shop"], one["window_start"], one["orders"], one["total"], one["pane_timing"], one["diff"]
+def _pane(pane: dict[str, Any]) -> tuple[Any, ...]:
+    return pane["shop"], pane["window_start"], pane["orders"], pane["total"], pane["pane_timing"], pane["diff"]

@@ -17,9 +17,9 @@ from eventide.sinks.batch import SinkBatch
 from eventide.sinks.kafka_messages import kafka_messages
 from tests.sinks.kafka_topics import Message, Topic, message, records
 from tests.sinks.panes import output_info
-from tests.spark.test_sinks import batches, given
+from tests.spark.test_sinks import as_batch, batches
 
-__all__ = ["batches", "given"]  # fixtures
+__all__ = ["as_batch", "batches"]  # fixtures
 
 LATE = "shop string, price int"
 
@@ -34,20 +34,20 @@ def _texts(headers: list[Any]) -> dict[str, str]:
     return {header["key"]: bytes(header["value"]).decode() for header in headers}
 
 
-def test_a_message_has_the_complete_row_as_its_value(given: Any, batches: list[Any]) -> None:
-    messages = written(given(batches[1]))
+def test_a_message_has_the_complete_row_as_its_value(as_batch: Any, batches: list[Any]) -> None:
+    messages = written(as_batch(batches[1]))
     assert [set(value) for _, value, _ in messages] == [set(batches[1].columns)] * len(messages)
 
 
-def test_the_key_of_a_pane_is_its_key_and_window(given: Any, batches: list[Any]) -> None:
-    keys = {key for key, _, _ in written(given(batches[0]))}
+def test_the_key_of_a_pane_is_its_key_and_window(as_batch: Any, batches: list[Any]) -> None:
+    keys = {key for key, _, _ in written(as_batch(batches[0]))}
     window = '"window_start":"1970-01-01T00:00:01.000000Z","window_end":"1970-01-01T00:00:11.000000Z"'
     assert f'{{"shop":"kiel",{window}}}' in keys
     assert {json.loads(key)["shop"] for key in keys} == {"kiel", None}
 
 
-def test_headers_identify_a_pane(given: Any, batches: list[Any]) -> None:
-    messages = written(given(batches[1]))
+def test_headers_identify_a_pane(as_batch: Any, batches: list[Any]) -> None:
+    messages = written(as_batch(batches[1]))
     for _, value, headers in messages:
         assert headers == {
             "query": "q",
@@ -60,14 +60,14 @@ def test_headers_identify_a_pane(given: Any, batches: list[Any]) -> None:
     assert len({(key, *headers.values()) for key, _, headers in messages}) == len(messages)
 
 
-def test_a_retraction_precedes_its_replacement(given: Any, batches: list[Any]) -> None:
-    diffs = [int(headers["diff"]) for _, _, headers in written(given(batches[1]))]
+def test_a_retraction_precedes_its_replacement(as_batch: Any, batches: list[Any]) -> None:
+    diffs = [int(headers["diff"]) for _, _, headers in written(as_batch(batches[1]))]
     assert diffs == sorted(diffs)
 
 
-def test_equal_late_rows_are_numbered(given: Any, spark: Any) -> None:
+def test_equal_late_rows_are_numbered(as_batch: Any, spark: Any) -> None:
     rows = spark.createDataFrame([("kiel", 1), ("kiel", 1), ("rom", 1), ("kiel", 1)], LATE).repartition(3)
-    messages = written(given(rows), output="late")
+    messages = written(as_batch(rows), output="late")
     digests: dict[str, set[str]] = {}
     for key, _, headers in messages:
         assert set(headers) == {"query", "output", "batch", "row"}
@@ -76,39 +76,39 @@ def test_equal_late_rows_are_numbered(given: Any, spark: Any) -> None:
     assert sorted(map(sorted, digests.values())) == [["0"], ["0", "1", "2"]]
 
 
-def test_a_repeated_batch_of_late_rows_has_the_same_messages(given: Any, spark: Any) -> None:
+def test_a_repeated_batch_of_late_rows_has_the_same_messages(as_batch: Any, spark: Any) -> None:
     rows = [("kiel", n % 3) for n in range(12)]
     attempts = []
     for partitions in (1, 3):  # the rows come in another order, and are divided among other tasks
         Random(partitions).shuffle(rows)
         batch = spark.createDataFrame(rows, LATE).repartition(partitions)
-        attempts.append(Counter(map(repr, written(given(batch), output="late"))))
+        attempts.append(Counter(map(repr, written(as_batch(batch), output="late"))))
     assert attempts[0] == attempts[1] and len(attempts[0]) == 12
 
 
-def test_a_row_without_a_key_has_a_key_that_a_repeat_has_too(given: Any, spark: Any) -> None:
+def test_a_row_without_a_key_has_a_key_that_a_repeat_has_too(as_batch: Any, spark: Any) -> None:
     rows = spark.createDataFrame([("kiel", 1), ("rom", 1)], LATE)
-    messages = written(given(rows), output="late", key=())
+    messages = written(as_batch(rows), output="late", key=())
     assert len({key for key, _, _ in messages}) == 2
     assert all(headers["row"].startswith(key) for key, _, headers in messages)
 
 
-def test_rows_of_a_join_stay_in_order_and_are_numbered(given: Any, spark: Any) -> None:
+def test_rows_of_a_join_stay_in_order_and_are_numbered(as_batch: Any, spark: Any) -> None:
     rows = [("kiel", n // 2, 1) for n in range(10)]
     batch = spark.createDataFrame(rows, "shop string, price int, diff tinyint").coalesce(1)
-    messages = written(given(batch), row_grain="rows")
+    messages = written(as_batch(batch), row_grain="rows")
     assert [value["price"] for _, value, _ in messages] == [n // 2 for n in range(10)]
     assert [headers["row"].split("-")[1] for _, _, headers in messages] == ["0", "1"] * 5
     assert {headers["diff"] for _, _, headers in messages} == {"1"}
 
 
-def test_a_column_diff_of_a_processor_is_no_header(given: Any, spark: Any) -> None:
+def test_a_column_diff_of_a_processor_is_no_header(as_batch: Any, spark: Any) -> None:
     batch = spark.createDataFrame([("kiel", "up")], "shop string, diff string")
-    assert "diff" not in written(given(batch), row_grain="rows")[0][2]
+    assert "diff" not in written(as_batch(batch), row_grain="rows")[0][2]
 
 
-def test_pairs_of_a_window_are_numbered(given: Any, batches: list[Any]) -> None:
-    messages = written(given(batches[0].union(batches[0])), row_grain="pairs")
+def test_pairs_of_a_window_are_numbered(as_batch: Any, batches: list[Any]) -> None:
+    messages = written(as_batch(batches[0].union(batches[0])), row_grain="pairs")
     assert len({(key, *headers.values()) for key, _, headers in messages}) == 2 * batches[0].count()
 
 

@@ -46,7 +46,7 @@ def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: 
     strategy = ev.bounded_delay("0 seconds", origin="shop", idle_timeout="1 hour")
     pipeline = ev.stream(time="ts", watermark=strategy).window(ev.tumbling("1 minute")).agg(n=ev.count())
     heard: list[tuple[str, ev.BatchMetrics]] = []
-    listener = ev.listen(spark, lambda query, one: heard.append((query, one)))
+    listener = ev.listen(spark, lambda query, batch: heard.append((query, batch)))
     registry = CollectorRegistry()
     gauges = ev.listen(spark, ev.PrometheusMetrics(registry))
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (20, "bonn", 1)), rows((200, "kiel", 1)))

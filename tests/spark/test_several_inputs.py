@@ -14,7 +14,7 @@ import eventide as ev
 from eventide.errors import PlanError
 from eventide.operators.operator import Counts
 from eventide.time import as_datetime
-from tests.operators.test_process import WITH_TWO_TIMES, sides
+from tests.processors.test_process import WITH_TWO_TIMES, sides
 from tests.spark.running import Stream
 from tests.spark.test_query import at
 from tests.spark.test_streaming import bundle

@@ -41,7 +41,7 @@ Given = Callable[[Any], SinkBatch]
 
 
 @pytest.fixture(params=["dataframe", "arrow"])
-def given(request: pytest.FixtureRequest, spark: Any) -> Given:
+def as_batch(request: pytest.FixtureRequest, spark: Any) -> Given:
     """Batches as state on the executors produces them, and as state in the driver does."""
 
     def batch(rows: Any) -> SinkBatch:
@@ -63,13 +63,13 @@ def batches(spark: Any) -> list[Any]:
 
 
 def test_the_table_of_a_query_with_sessions_equals_the_sum_of_the_diffs(
-    given: Given, place: Place, batches: list[Any]
+    as_batch: Given, place: Place, batches: list[Any]
 ) -> None:
     sink = sinks.table(place.url)
     sink.open(batches[0].schema, output_info(query=""))
     for batch_id, batch in enumerate(batches):
         for _ in range(2):
-            sink.write(given(batch), batch_id, output_info())
+            sink.write(as_batch(batch), batch_id, output_info())
     sink.close()
     columns = ["shop", "window_start", "window_end", "n", "total"]
     log = pl.concat([pl.DataFrame(flatten(b, flat_fields(b.schema)).toArrow()) for b in batches])
@@ -113,7 +113,7 @@ def in_tokyo(spark: Any) -> Iterator[None]:
 
 
 def test_a_value_of_any_type_arrives(
-    request: pytest.FixtureRequest, given: Given, place: Place, spark: Any, in_tokyo: None
+    request: pytest.FixtureRequest, as_batch: Given, place: Place, spark: Any, in_tokyo: None
 ) -> None:
     # State in the driver holds no variants: Polars has no such type.
     types = {name: value for name, value in TYPES.items() if name != "variant" or "dataframe" in request.node.name}
@@ -122,7 +122,7 @@ def test_a_value_of_any_type_arrives(
     batch = spark.sql(f"SELECT 1 AS row, {columns} UNION ALL SELECT 2, {nothing}")
     sink = sinks.table(place.url)
     sink.open(batch.schema, output_info(output="dead"))
-    sink.write(given(batch), 0, output_info(output="dead"))
+    sink.write(as_batch(batch), 0, output_info(output="dead"))
     sink.close()
     values, nulls = place.ask("SELECT * FROM dead ORDER BY row")
     for (name, (_, expected)), value in zip(types.items(), values[1:], strict=True):
@@ -133,23 +133,23 @@ def test_a_value_of_any_type_arrives(
     assert nulls == (2, *[None] * len(types))
 
 
-def test_files_hold_each_batch_once(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
+def test_files_hold_each_batch_once(as_batch: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
     sink = sinks.files(tmp_path / "panes", compression="none")
     sink.open(batches[0].schema, output_info())
-    sink.write(given(batches[0].union(batches[1])), 0, output_info())  # what an interrupted attempt left
+    sink.write(as_batch(batches[0].union(batches[1])), 0, output_info())  # what an interrupted attempt left
     for batch_id, batch in enumerate(batches[:2]):
-        sink.write(given(batch), batch_id, output_info())
-    sink.write(given(batches[2].limit(0)), 2, output_info())
+        sink.write(as_batch(batch), batch_id, output_info())
+    sink.write(as_batch(batches[2].limit(0)), 2, output_info())
     read = spark.read.parquet(str(tmp_path / "panes"))
     assert read.columns == [*batches[0].columns, "batch"]
     assert Counter(row["batch"] for row in read.select("batch").collect()) == {0: HEIGHTS[0], 1: HEIGHTS[1]}
     assert not (tmp_path / "panes" / "batch=2").exists()
 
 
-def test_files_that_cannot_nest_are_flat(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
+def test_files_that_cannot_nest_are_flat(as_batch: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
     sink = sinks.files(str(tmp_path), format="csv", header=True)
     sink.open(batches[0].schema, output_info())
-    sink.write(given(batches[0]), 0, output_info())
+    sink.write(as_batch(batches[0]), 0, output_info())
     read = spark.read.csv(str(tmp_path), header=True)
     assert {"shop", "window_start", "total", "prices", "pane_index", "diff", "batch"} <= set(read.columns)
     assert {row["prices"] for row in read.collect()} == {"[5.0]", "[7.0]", '["NaN"]'}
@@ -178,21 +178,21 @@ def test_a_batch_that_spark_has_written_completely_stays_as_it_is(
     assert spark.read.csv(str(tmp_path)).count() == table.num_rows - 1
 
 
-def test_any_writer_of_sparks_can_be_used(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
+def test_any_writer_of_sparks_can_be_used(as_batch: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
     sink = sinks.spark_format("json", path=str(tmp_path / "out"))
     sink.open(batches[0].schema, output_info())
     for batch_id, batch in enumerate(batches[:2]):
-        sink.write(given(batch), batch_id, output_info())
+        sink.write(as_batch(batch), batch_id, output_info())
     sink.close()
     assert spark.read.json(str(tmp_path / "out")).count() == HEIGHTS[0] + HEIGHTS[1]
 
 
-def test_the_view_in_memory_has_a_replayed_batch_once(given: Given, spark: Any, batches: list[Any]) -> None:
+def test_the_view_in_memory_has_a_replayed_batch_once(as_batch: Given, spark: Any, batches: list[Any]) -> None:
     sink = sinks.memory("panes_in_memory")
     sink.open(batches[0].schema, output_info())
     assert spark.table("panes_in_memory").isEmpty()
     for batch_id in (0, 1, 1):
-        sink.write(given(batches[batch_id]), batch_id, output_info())
+        sink.write(as_batch(batches[batch_id]), batch_id, output_info())
     assert spark.table("panes_in_memory").schema == batches[0].schema
     shown = spark.sql("SELECT window_start, n, diff FROM panes_in_memory").collect()
     assert Counter(shown) == Counter(
@@ -200,31 +200,31 @@ def test_the_view_in_memory_has_a_replayed_batch_once(given: Given, spark: Any, 
     )
 
 
-def test_the_view_in_memory_is_bounded(given: Given, spark: Any, batches: list[Any]) -> None:
+def test_the_view_in_memory_is_bounded(as_batch: Given, spark: Any, batches: list[Any]) -> None:
     sink = sinks.memory("few_panes", rows=1)
     sink.open(batches[0].schema, output_info())
     for batch_id, batch in enumerate(batches[:2]):
-        sink.write(given(batch), batch_id, output_info())
+        sink.write(as_batch(batch), batch_id, output_info())
     assert len(spark.table("few_panes").collect()) == HEIGHTS[1]
 
 
 def test_the_console_prints_the_first_rows(
-    given: Given, batches: list[Any], capsys: pytest.CaptureFixture[str]
+    as_batch: Given, batches: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     sink = sinks.console(rows=2)
     sink.open(batches[0].schema, output_info())
-    sink.write(given(batches[0]), 3, output_info())
-    sink.write(given(batches[0].limit(0)), 4, output_info())
+    sink.write(as_batch(batches[0]), 3, output_info())
+    sink.write(as_batch(batches[0].limit(0)), 4, output_info())
     printed = capsys.readouterr().out
     assert "panes, batch 3: 2 of 3 rows" in printed and "batch 4" not in printed
     assert "1970-01-01T00:00:02Z  1970-01-01T00:00:12Z" in printed
 
 
 def test_the_console_does_without_rich(
-    given: Given, batches: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    as_batch: Given, batches: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
-    sinks.console().write(given(batches[0]), 3, output_info())
+    sinks.console().write(as_batch(batches[0]), 3, output_info())
     title, header, *lines = capsys.readouterr().out.splitlines()
     assert title == "panes, batch 3: 3 rows"
     names = ["shop", "window_start", "window_end", "n", "total", "prices", "pane_timing", "pane_index", "diff"]
@@ -232,14 +232,14 @@ def test_the_console_does_without_rich(
     assert len(lines) == 4 and "kiel  1970-01-01T00:00:01Z  1970-01-01T00:00:11Z" in "\n".join(lines)
 
 
-def test_noop_computes_the_batch(given: Given, spark: Any) -> None:
+def test_noop_computes_the_batch(as_batch: Given, spark: Any) -> None:
     failing = spark.range(1).selectExpr("raise_error('computed') AS x")
     with pytest.raises(Exception, match="computed"):
-        sinks.noop().write(given(failing), 0, output_info())
+        sinks.noop().write(as_batch(failing), 0, output_info())
 
 
 def test_a_streaming_query_that_is_restarted_writes_each_batch_once(
-    given: Given, spark: Any, sqlite: Place, tmp_path: Path
+    as_batch: Given, spark: Any, sqlite: Place, tmp_path: Path
 ) -> None:
     for number in range(3):
         spark.range(number * 10, number * 10 + 10, numPartitions=1).write.mode("append").parquet(str(tmp_path / "in"))
@@ -252,11 +252,11 @@ def test_a_streaming_query_that_is_restarted_writes_each_batch_once(
 
     def write(batch: Any, batch_id: int) -> None:
         known = output_info(output="late")
-        table.write(given(batch), batch_id, known)
+        table.write(as_batch(batch), batch_id, known)
         if batch_id in fail_at:
             fail_at.clear()
             raise RuntimeError("after the table, before Spark's commit")
-        view.write(given(batch), batch_id, known)
+        view.write(as_batch(batch), batch_id, known)
 
     def run() -> None:
         writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -1,6 +1,6 @@
 """Batches that the executors write to PostgreSQL, while executors, drivers and the server are killed at random.
 
-``EVENTIDE_KILLS`` is the number of kills (``make chaos``: 40). ``tests/sinks/test_staging_killed.py`` has more of
+``EVENTIDE_KILLS`` is the number of kills (``make chaos``: 40). ``tests/sinks/test_staging_kills.py`` has more of
 them in the same time, because its tasks and drivers need no Spark.
 """
 

@@ -15,7 +15,7 @@ from eventide.spark.shuffle_pages import Stage
 from eventide.spark.stamp import dead_letter_pages
 from eventide.spark.stateful import apply_pages
 from eventide.time import MIN
-from tests.operators.cases import RunningTotal
+from tests.processors.cases import RunningTotal
 
 SCHEMA = {"ts": pl.Int64(), "shop": pl.String(), "price": pl.Int64()}
 SHOPS = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1s"))

@@ -10,7 +10,7 @@ import pytest
 
 import eventide as ev
 from eventide.errors import PlanError
-from eventide.standalone import JoinWindow, Refused, WindowAggregator
+from eventide.standalone import JoinWindow, Rejected, WindowAggregator
 from tests.standalone.conftest import Place
 from tests.standalone.harness import at
 
@@ -23,7 +23,7 @@ def message(offset: int, time: str = "9:00:00", **columns: Any) -> dict[str, Any
 
 
 class Receiver:
-    """Takes so many outputs, then refuses."""
+    """Takes so many outputs, then rejects."""
 
     def __init__(self, room: int, *, raises: bool = False) -> None:
         self.room = room
@@ -33,7 +33,7 @@ class Receiver:
     def __call__(self, output: pl.DataFrame) -> bool:
         if not self.room:
             if self.raises:
-                raise Refused("full")
+                raise Rejected("full")
             return False
         self.room -= 1
         self.taken += output["offset"].to_list()
@@ -41,13 +41,13 @@ class Receiver:
 
 
 @pytest.mark.parametrize("raises", [False, True])
-class TestRefusal:
-    def test_a_refused_output_stops_messages_until_it_is_taken(self, place: Place, raises: bool) -> None:
+class TestRejection:
+    def test_a_rejected_output_stops_messages_until_it_is_taken(self, place: Place, raises: bool) -> None:
         receiver = Receiver(1, raises=raises)
         orders = JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
         orders.add_message(message(1), now=1)
-        orders.add_message(message(2), now=2)  # taken in, but what it brings is refused
-        with pytest.raises(Refused, match="1 are pending"):
+        orders.add_message(message(2), now=2)  # taken in, but what it brings is rejected
+        with pytest.raises(Rejected, match="1 are pending"):
             orders.add_message(message(3), now=3)
         assert not orders.timeout(now=4)
         receiver.room = 5
@@ -68,7 +68,7 @@ class TestRefusal:
         assert receiver.taken == [0, 1, 2, 3, 4]
         assert orders.get_result().is_empty()
 
-    def test_outputs_that_become_due_while_refusing_are_emitted_afterwards(self, place: Place, raises: bool) -> None:
+    def test_outputs_that_become_due_while_rejecting_are_emitted_afterwards(self, place: Place, raises: bool) -> None:
         receiver = Receiver(0, raises=raises)
         orders = JoinWindow(WINDOW, **TIMES, early=ev.every("10 seconds"), downstream=receiver, store=place())
         orders.add_message([message(1, "9:00:00"), message(2, "9:01:00")], now=at("9:01:00"))
@@ -78,7 +78,7 @@ class TestRefusal:
         assert receiver.taken == [1, 2]
 
 
-def test_an_error_of_the_receiver_is_no_refusal_and_loses_nothing(place: Place) -> None:
+def test_an_error_of_the_receiver_is_no_rejection_and_loses_nothing(place: Place) -> None:
     room: list[str] = []
 
     def receiver(output: pl.DataFrame) -> None:
@@ -159,7 +159,7 @@ class TestRestart:
             assert orders.get_result().equals(before)
         receiver = Receiver(9)
         with open_(downstream=receiver) as orders:
-            with pytest.raises(Refused):
+            with pytest.raises(Rejected):
                 orders.add_message(message(2), now=2)
             assert orders.timeout(now=2)
             orders.add_message(message(2), now=2)

@@ -44,7 +44,7 @@ def test_expired_messages_are_scattered_only_where_the_join_key_is_first() -> No
 
 
 @pytest.mark.parametrize("wrong", [("rows", "join", {"time_range": True}), ("time", "aggregate", {"equal": True})])
-def test_facts_that_contradict_each_other_are_refused(wrong: Any) -> None:
+def test_facts_that_contradict_each_other_are_rejected(wrong: Any) -> None:
     axis, use, facts = wrong
     with pytest.raises(PlanError):
         layout_of(axis, use, **facts)

@@ -189,7 +189,7 @@ class TestTypes:
         ("first", "then"),
         [(5, 5.9), (5, "5"), (5, True), ("5", 5), (True, 1), (0.5, 2**53 + 1), ({"a": 5}, {"a": 5.9}), ([5], [5.9])],
     )
-    def test_a_value_of_another_type_is_refused_and_changes_nothing(self, place: Place, first: Any, then: Any) -> None:
+    def test_a_value_of_another_type_is_rejected_and_changes_nothing(self, place: Place, first: Any, then: Any) -> None:
         per_minute = counting(ev.tumbling("1 minute"), store=place())
         per_minute.add_message(message(1, "9:00:00", v=first), now=0)
         with pytest.raises(DataError, match=r"'v' has a value of type .* Cast the messages"):
@@ -202,7 +202,7 @@ class TestTypes:
         with pytest.raises(DataError, match="'offset' has a value of type Float64"):
             per_minute.add_message({"offset": 3.7, "time": at("9:00:00")}, now=0)
 
-    def test_values_that_no_type_holds_together_are_refused_with_the_first_messages(self) -> None:
+    def test_values_that_no_type_holds_together_are_rejected_with_the_first_messages(self) -> None:
         with pytest.raises(DataError, match="'v' has a value of type Int64"):
             counting(ev.tumbling("1 minute")).add_message(
                 [message(1, "9:00:00", v=5), message(2, "9:00:00", v="five")], now=0
@@ -446,7 +446,7 @@ class TestSessions:
         assert clicks.get_windows(at("8:00:00"), at("9:00:01"), key="bob").height == 1
 
 
-class TestRefusals:
+class TestRejections:
     @pytest.mark.parametrize(
         ("options", "what"),
         [
@@ -469,7 +469,7 @@ class TestRefusals:
             ({"window": ev.rows(2, timeout="1 day")}, "timeout= of the window needs a pipeline"),
         ],
     )
-    def test_what_cannot_work_is_refused_when_it_is_made(self, options: dict[str, Any], what: str) -> None:
+    def test_what_cannot_work_is_rejected_when_it_is_made(self, options: dict[str, Any], what: str) -> None:
         arguments = {"window": ev.tumbling("1 minute"), "aggregates": {"n": ev.count()}, **TIMES, **options}
         with pytest.raises(PlanError, match=what):
             WindowAggregator(**arguments)
@@ -491,7 +491,7 @@ class TestRefusals:
             ({"offset": 1, "time": 0, "__x": 1}, "two underscores"),
         ],
     )
-    def test_messages_that_do_not_fit_are_refused(self, rows: Any, what: str) -> None:
+    def test_messages_that_do_not_fit_are_rejected(self, rows: Any, what: str) -> None:
         with pytest.raises(PlanError, match=what):
             counting(ev.tumbling("1 minute")).add_message(rows, now=0)
 
@@ -511,7 +511,7 @@ class TestRefusals:
                 {"offset": 1, "time": 0, "k": timedelta(seconds=1)}, now=0
             )
 
-    def test_nested_keys_are_refused(self) -> None:
+    def test_nested_keys_are_rejected(self) -> None:
         with pytest.raises(PlanError, match="plain value"):
             counting(ev.tumbling("1 minute"), key="k").add_message({"offset": 1, "time": 0, "k": [1]}, now=0)
 

@@ -275,13 +275,13 @@ def test_a_store_has_one_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     store.close()
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_text("a letter, not a database, and long enough to be one" * 50)
     with pytest.raises(DataError, match="no store"):
         SqliteStore(tmp_path / "a.db", LAYOUTS[0])
 
 
-def test_a_store_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_a_store_of_another_format_is_rejected(tmp_path: Path) -> None:
     import sqlite3
 
     SqliteStore(tmp_path / "a.db", LAYOUTS[0]).close()

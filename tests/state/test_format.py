@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eventide as ev
+from eventide._formats import FORMATS
 from eventide.operators.windowed_aggregate import WindowedAggregate
-from eventide.state.format import FORMATS, StateHeader, dump, load
+from eventide.state.format import StateHeader, dump, load
 from tests.state.golden import PLANS, continue_from, operator_of, read
 
 REWRITE = "If this format is not released yet, rewrite the golden states: python -m tests.state.golden"

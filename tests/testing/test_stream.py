@@ -73,7 +73,7 @@ class TestInput:
     def test_missing_values_are_null(self) -> None:
         TestStream(scores()).add(row("12:00"), {"ts": "12:00", "score": 1}).expect(pane(user="a"), pane(user=None))
 
-    def test_rows_that_do_not_fit_are_refused(self) -> None:
+    def test_rows_that_do_not_fit_are_rejected(self) -> None:
         stream = TestStream(scores()).add(row("12:00"))
         with pytest.raises(EventideError, match="Did you mean 'user'"):
             stream.add({"ts": "12:00", "usr": "a"})
@@ -147,7 +147,7 @@ class TestExpectations:
     def test_a_pane_is_no_retraction(self) -> None:
         assert "diff is -1, not 1" not in failure(TestStream(scores()).add(row("12:00")), retraction(total=5))
 
-    def test_an_unknown_field_is_refused(self) -> None:
+    def test_an_unknown_field_is_rejected(self) -> None:
         with pytest.raises(EventideError, match=r"pane\(totl=…\): there is no field 'totl'. Did you mean 'total'"):
             TestStream(scores()).add(row("12:00")).expect(pane(totl=5))
 

@@ -23,7 +23,7 @@ steps:
 """
 
 
-def refusal(text: str) -> str:
+def rejection(text: str) -> str:
     with pytest.raises(EventideError) as raised:
         loads(text, name="story.yaml")
     return str(raised.value)
@@ -67,20 +67,20 @@ class TestForm:
             ("steps: 5\nday: 12\n", "steps:", "story.yaml"),
         ],
     )  # fmt: skip
-    def test_a_mistake_is_refused_with_its_place_and_advice(self, wrong: str, right: str, message: str) -> None:
+    def test_a_mistake_is_rejected_with_its_place_and_advice(self, wrong: str, right: str, message: str) -> None:
         assert GOOD.count(right) == 1 or right in ("steps:", "name: a", "12:01:30 a 2")
         text = GOOD.replace(right, wrong, 1)
         if wrong == "sum scroe":
             with pytest.raises(EventideError, match=message):
                 run(loads(text)[0])
             return
-        assert message in refusal(text)
+        assert message in rejection(text)
 
-    def test_a_transcript_needs_steps_or_a_refusal(self) -> None:
-        assert "A transcript needs a `name`, and `steps`" in refusal("name: nothing")
+    def test_a_transcript_needs_steps_or_a_rejection(self) -> None:
+        assert "A transcript needs a `name`, and `steps`" in rejection("name: nothing")
 
     def test_modes_are_checked(self) -> None:
-        assert "Did you mean 'retracting'?" in refusal(GOOD.replace("agg:", "mode: retractng, agg:"))
+        assert "Did you mean 'retracting'?" in rejection(GOOD.replace("agg:", "mode: retractng, agg:"))
 
 
 class TestYaml:
@@ -149,14 +149,14 @@ class TestFailures:
             ("ON_TIME#0", "ON_TIME#0\n    fails: broken", "was expected to stop with a message that contains 'broken'"),
             ("ON_TIME#0", "ON_TIME#0\n  - add: null a 1", "No dead letters expected, 1 received"),
             ("ON_TIME#0", "ON_TIME#0\n  - add: 12:00 a 1", "No late rows expected, 1 received"),
-            ("\nsteps:", "\nrefused: no\nsteps:", "was expected to be rejected, but was accepted"),
+            ("\nsteps:", "\nrejected: no\nsteps:", "was expected to be rejected, but was accepted"),
         ],
     )
     def test_a_wrong_expectation_fails(self, before: str, after: str, message: str) -> None:
         assert before in GOOD
         assert message in failure(GOOD.replace(before, after))
 
-    def test_a_refusal_must_say_the_right_thing(self) -> None:
-        text = GOOD.replace("agg:", "allowed_lateness: 1 mintue, agg:").replace("\nsteps:", "\nrefused: {}\nsteps:")
+    def test_a_rejection_must_say_the_right_thing(self) -> None:
+        text = GOOD.replace("agg:", "allowed_lateness: 1 mintue, agg:").replace("\nsteps:", "\nrejected: {}\nsteps:")
         run(loads(text.replace("{}", "Did you mean 'minute'"))[0])
         assert "the message was expected to contain 'elephant'" in failure(text.replace("{}", "elephant"))

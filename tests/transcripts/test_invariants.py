@@ -15,7 +15,7 @@ from eventide.testing.hosts import BundleResult, LocalHost
 from eventide.testing.transcripts import Transcript, load, run
 
 HERE = Path(__file__).parent
-LOADED = {t.name: t for file in sorted(HERE.glob("*.yaml")) for t in load(file) if t.refused is None}
+LOADED = {t.name: t for file in sorted(HERE.glob("*.yaml")) for t in load(file) if t.rejected is None}
 TRANSCRIPTS = {name: t for name, t in LOADED.items() if t.pipeline.plans[-1].operation == "window"}
 RETRACTING = [name for name, t in TRANSCRIPTS.items() if t.pipeline.plans[-1].mode == "retracting"]
 

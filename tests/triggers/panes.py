@@ -30,19 +30,19 @@ class Pushed:
         rows = pl.DataFrame({"t": [int(t * SECOND) for t in times]}, schema={"t": pl.Int64})
         mark = None if watermark is None else int(watermark * SECOND)
         self.last = self.query.push(rows, now=self.at, watermark=mark)
-        return said(self.last.panes)
+        return timings(self.last.panes)
 
     def drain(self) -> list[Said]:
         """End the stream."""
         self.last = self.query.drain()
-        return said(self.last.panes)
+        return timings(self.last.panes)
 
     def fields(self, name: str) -> list[Any]:
         """A column of the last bundle's panes."""
         return self.last.panes[name].to_list()
 
 
-def said(panes: pl.DataFrame) -> list[Said]:
+def timings(panes: pl.DataFrame) -> list[Said]:
     """Timing and count of each pane; retractions count below zero."""
     timing = pl.col("pane_timing").cast(pl.String)
     return panes.select(timing, pl.col("n") * pl.col("diff")).rows()

@@ -105,7 +105,7 @@ OF = {N: ev.on_update(), END: ev.after_watermark(), ANY: ev.after_count(2)}
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "any_of", "all_of"),
+    ("first", "other", "any_of", "all_of"),
     [
         (N, N, N, N),
         (N, END, END, N),
@@ -115,8 +115,8 @@ OF = {N: ev.on_update(), END: ev.after_watermark(), ANY: ev.after_count(2)}
         (ANY, ANY, ANY, ANY),
     ],
 )
-def test_the_lattice_of_finishing(one: Finish, other: Finish, any_of: Finish, all_of: Finish) -> None:
-    pair = OF[one], OF[other]
+def test_the_lattice_of_finishing(first: Finish, other: Finish, any_of: Finish, all_of: Finish) -> None:
+    pair = OF[first], OF[other]
     assert ev.any_of(*pair).finish() is ev.or_finally(*pair).finish() is any_of
     assert ev.all_of(*pair).finish() is ev.in_order(*pair).finish() is ev.in_order(*pair[::-1]).finish() is all_of
 

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from eventide.errors import DataError
 from eventide.time import MIN
-from eventide.watermarks.sequence_runs import MAX_LAST_CHUNKS, Chunks, runs_of
+from eventide.watermarks.sequence_runs import MAX_LAST_CHUNKS, Chunks, Runs
 from eventide.watermarks.sequences import SequenceGap, SequenceProgress
+
+
+def runs_of(*, origin: int, sequences: list[int], watermarks: list[int], since: int = 0) -> Runs:
+    """Complete sequences of one origin."""
+    numbers = np.array(sequences, np.int64)
+    origins, first_seen = np.full(len(numbers), origin), np.full(len(numbers), since)
+    return Runs(origins, numbers, numbers, np.array(watermarks, np.int64), first_seen)
 
 
 def see(progress, *sequences, origin=0, since=0):

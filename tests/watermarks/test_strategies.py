@@ -144,7 +144,7 @@ def test_a_missing_column_is_refused_with_a_hint(strategy):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "said", "faults"),
+    ("numbers", "declared", "faults"),
     [
         ([1, 2], [10, None], None),
         ([1, 0], [10, 20], [False, True]),
@@ -154,7 +154,7 @@ def test_a_missing_column_is_refused_with_a_hint(strategy):
     ],
     ids=["none", "number too low", "number missing", "punctuation unusable", "one of each"],
 )
-def test_each_fault_alone_makes_a_row_unusable(numbers, said, faults):
-    rows = pl.DataFrame({"n": numbers, "wm": said}, schema={"n": pl.Int64, "wm": pl.Int64})
+def test_each_fault_alone_makes_a_row_unusable(numbers, declared, faults):
+    rows = pl.DataFrame({"n": numbers, "wm": declared}, schema={"n": pl.Int64, "wm": pl.Int64})
     observed = punctuated("wm", sequence="n").faults(rows)
     assert (None if observed is None else observed.to_list()) == faults

@@ -20,53 +20,44 @@ from eventide.aggregates.value_lists import multiset, one_zero, present, sortabl
 
 
 @dataclass(frozen=True)
-class Min(Aggregate):
-    """The least value of ``column``."""
-
+class _Extreme(Aggregate):
     column: str
+
+    def bind(self, source: Source) -> Parts:
+        return _extreme(self, self.column, source)
+
+
+class Min(_Extreme):
+    """The least value of ``column``."""
 
     word: ClassVar[str] = "min"
 
-    def bind(self, source: Source) -> Parts:
-        return _extreme(self, self.column, source)
 
-
-@dataclass(frozen=True)
-class Max(Aggregate):
+class Max(_Extreme):
     """The greatest value of ``column``."""
-
-    column: str
 
     word: ClassVar[str] = "max"
 
-    def bind(self, source: Source) -> Parts:
-        return _extreme(self, self.column, source)
-
 
 @dataclass(frozen=True)
-class MinBy(Aggregate):
-    """The ``value`` of the row where ``by`` is least."""
-
+class _Companion(Aggregate):
     value: str
     by: str
+
+    def bind(self, source: Source) -> Parts:
+        return _companion(self, self.value, self.by, source)
+
+
+class MinBy(_Companion):
+    """The ``value`` of the row where ``by`` is least."""
 
     word: ClassVar[str] = "min_by"
 
-    def bind(self, source: Source) -> Parts:
-        return _companion(self, self.value, self.by, source)
 
-
-@dataclass(frozen=True)
-class MaxBy(Aggregate):
+class MaxBy(_Companion):
     """The ``value`` of the row where ``by`` is greatest."""
 
-    value: str
-    by: str
-
     word: ClassVar[str] = "max_by"
-
-    def bind(self, source: Source) -> Parts:
-        return _companion(self, self.value, self.by, source)
 
 
 @with_option_hints
@@ -261,31 +252,25 @@ def _values(ranks: np.ndarray[tuple[int], np.dtype[np.uint64]], dtype: pl.DataTy
 
 
 @dataclass(frozen=True)
-class First(Aggregate):
-    """The value of ``column`` in the row that happened first."""
-
+class _End(Aggregate):
     column: str
     ignore_nulls: bool = False
     where: str | None = None
+
+    def bind(self, source: Source) -> Parts:
+        return _end(self, self.column, self.ignore_nulls, self.where, source)
+
+
+class First(_End):
+    """The value of ``column`` in the row that happened first."""
 
     word: ClassVar[str] = "first"
 
-    def bind(self, source: Source) -> Parts:
-        return _end(self, self.column, self.ignore_nulls, self.where, source)
 
-
-@dataclass(frozen=True)
-class Last(Aggregate):
+class Last(_End):
     """The value of ``column`` in the row that happened last."""
 
-    column: str
-    ignore_nulls: bool = False
-    where: str | None = None
-
     word: ClassVar[str] = "last"
-
-    def bind(self, source: Source) -> Parts:
-        return _end(self, self.column, self.ignore_nulls, self.where, source)
 
 
 @with_option_hints

@@ -54,7 +54,7 @@ def dashboard(
     limit = None if behind_after is None else duration(behind_after, what="--behind-after")
     server = open_server(place, port, host, token, allow_control, tuple(allow_host or ()), limit)
     typer.echo(server.url)
-    from eventide.dashboards.access import is_loopback
+    from eventide.marks.controller.http_client import is_loopback
 
     if not is_loopback(host):
         typer.echo(

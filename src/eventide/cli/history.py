@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from eventide.errors import EventideError, PlanError
 from eventide.metrics import instant_text
-from eventide.spark.batch_history import FILE, older_file
+from eventide.spark.batch_history import FILE, older_file, read_lines
 from eventide.spark.metrics import BatchMetrics, from_json
 from eventide.spark.pane_counts import WindowPanes
 from eventide.testing.chart_page import pictures
@@ -53,13 +53,10 @@ def read_history(path: str | Path) -> QueryHistory:
     return QueryHistory(list(batches.values()), list(windows))
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     older = older_file(file)
     for path in (older, file) if older.is_file() else (file,):
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.endswith("\n"):  # a crash may have truncated the last line
-                    yield number, line
+        yield from enumerate(read_lines(path)[0], 1)
 
 
 def _window_panes(entry: Mapping[str, Any]) -> WindowPanes:

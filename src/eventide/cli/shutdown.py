@@ -61,14 +61,14 @@ class PrintingSink:
         """Whether the sink needs only the columns that a query selects."""
         return getattr(self.sink, "as_selected", False)
 
-    def open(self, schema: StructType, about: OutputInfo) -> None:
+    def open(self, schema: StructType, info: OutputInfo) -> None:
         """Delegate to the sink."""
-        self.sink.open(schema, about)
+        self.sink.open(schema, info)
 
-    def write(self, batch: SinkBatch, batch_id: int, about: OutputInfo) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
         """Print the batch, unless the pipe is closed."""
         try:
-            self.sink.write(batch, batch_id, about)
+            self.sink.write(batch, batch_id, info)
         except (BrokenPipeError, SystemExit):  # rich raises SystemExit, which would end a thread of Spark
             self.on_closed_pipe()
 

@@ -66,7 +66,7 @@ def busy(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def quiet_java() -> Iterator[None]:
-    """Let a Java that starts meanwhile log to a file. Exceptions report what matters.
+    """Redirect the log of a Java that starts meanwhile to a file. Exceptions report what matters.
 
     An error message names the file. With ``--debug`` there is no file, and everything is shown.
     """

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Collection, Mapping
 
 from starlette.requests import Request
+
+from eventide.marks.controller.http_client import is_loopback
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -81,18 +82,6 @@ class Access:
                 return 403, "A command of a browser must name its origin."
             return None
         return 401, "Open the URL that the dashboard printed: it contains the token."
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host.
-
-    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "shop.example")]
-    [True, True, True, False, False]
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def host_name(host: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from eventide.spark.batch_history import older_file
+from eventide.spark.batch_history import older_file, read_lines
 from eventide.spark.metrics import REASONS
 from eventide.time import instant
 
@@ -160,29 +160,20 @@ class HistoryLog:
     def refresh(self) -> bool:
         """Read new lines, and return whether there were any."""
         try:
-            about = self.file.stat()
+            status = self.file.stat()
         except OSError:
             return False
-        identity = (about.st_dev, about.st_ino)
-        if identity != self._identity or about.st_size < self._offset:  # the first look, or a full file was replaced
+        identity = (status.st_dev, status.st_ino)
+        if identity != self._identity or status.st_size < self._offset:  # the first look, or a full file was replaced
             self.tables, self._offset, self._identity = HistoryTables(), 0, identity
             older = older_file(self.file)
             lines = read_lines(older, 0)[0] if older.is_file() else []
-        elif about.st_size == self._offset:
+        elif status.st_size == self._offset:
             return False
         else:
             lines = []
         new, self._offset = read_lines(self.file, self._offset)
         return self.tables.add(_entries([*lines, *new], self.tables))
-
-
-def read_lines(file: Path, offset: int) -> tuple[list[bytes], int]:
-    """Return the complete lines from an offset on, and where they end. A crash may have truncated the last line."""
-    with file.open("rb") as opened:
-        opened.seek(offset)
-        content = opened.read()
-    end = content.rfind(b"\n") + 1
-    return content[:end].splitlines(), offset + end
 
 
 def _entries(lines: Iterable[bytes], tables: HistoryTables) -> Iterable[Mapping[str, Any]]:

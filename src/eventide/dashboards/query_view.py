@@ -12,6 +12,7 @@ from eventide.dashboards import series
 from eventide.dashboards.health import end_sentence, gap_sentence, health_of, held_by, is_silent, watermark_sentence
 from eventide.dashboards.history_tables import DEAD, TIMINGS
 from eventide.dashboards.watched_queries import WatchedQuery
+from eventide.operators.operator import is_balanced
 from eventide.time import instant
 
 _KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
@@ -88,7 +89,7 @@ def fate(batches: pl.DataFrame, operation: str) -> dict[str, Any]:
     sums = series.totals(batches)
     dead = {name.removeprefix("dead_"): sums[name] for name in DEAD if sums[name]}
     kept_as = _KEPT.get(operation, operation)
-    balanced = sums["rows"] == sums["kept"] + sums["late"] + sum(dead.values())
+    balanced = is_balanced(sums["rows"], sums["kept"], sums["late"], dead)
     panes = {timing: sums[column] for timing, column in TIMINGS.items()}
     counts = {name: sums[name] for name in ("rows", "kept", "late", "refined", "retractions")}
     return {**counts, "dead": dead, "panes": panes, "kept_as": kept_as, "balanced": balanced}

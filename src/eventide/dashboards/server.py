@@ -18,10 +18,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from eventide.dashboards.access import HEADERS, Access, is_loopback
+from eventide.dashboards.access import HEADERS, Access
 from eventide.dashboards.query_view import charts, summary
 from eventide.dashboards.watched_queries import QueryDirectory, WatchedQuery
 from eventide.errors import PlanError
+from eventide.marks.controller.http_client import is_loopback
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

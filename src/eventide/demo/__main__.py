@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from eventide.panes import DIFF
 from eventide.testing.errors import missing_package
 
 try:
@@ -74,7 +75,7 @@ def _play(chapter: Chapter, table: Table, pause: float) -> TestStream:
 
 def _sum_up(console: Console, chapter: Chapter, stream: TestStream) -> None:
     panes, counts = stream.panes, stream.counts
-    added_up = (panes["total"] * panes["diff"]).sum()
+    added_up = (panes["total"] * panes[DIFF]).sum()
     truth = f"which is the sum of the ten, {TRUTH}" if added_up == TRUTH else f"but the sum of the ten is {TRUTH}"
     console.print("The last pane of each window:" if chapter.last_counts else "All rows, added up by diff:")
     console.print(final(chapter, panes))

@@ -24,7 +24,7 @@ from rich.text import Text
 
 import eventide as ev
 from eventide.metrics import idle_text, instant_text, lag_text
-from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
+from eventide.panes import DIFF, EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
 from eventide.spark.metrics import BatchMetrics
 from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Event, Facet, Pane, Remark, Timeline
@@ -93,7 +93,7 @@ def pane_line(row: dict[str, Any]) -> Text:
           [12:00:05, 12:00:10)       7 of   2 sales  EARLY
     """
     start, end = (row[name].strftime("%H:%M:%S") for name in WINDOW)
-    retracted = row["diff"] < 0
+    retracted = row[DIFF] < 0
     amount = f"−{row['revenue']}" if retracted else str(row["revenue"])
     timing = "retracted" if retracted else row[PANE_TIMING].replace("_", " ")
     style = "dim" if retracted else COLOURS[row[PANE_TIMING]]
@@ -140,7 +140,7 @@ class Recorder:
     def pane(self, batch: Any, batch_id: int) -> None:
         """Record the panes of a batch, retractions first."""
         rows = batch.toArrow().to_pylist()
-        for row in sorted(rows, key=lambda row: (row["diff"], row[WINDOW_START])):
+        for row in sorted(rows, key=lambda row: (row[DIFF], row[WINDOW_START])):
             self.panes.append(row)
             self._console.print(pane_line(row))
 
@@ -248,7 +248,7 @@ def _wait(query: ev.Query, done: Any, timeout: float = 120) -> None:
 
 def _summarize(console: Console, recorder: Recorder) -> None:
     truth = int(sum(sales["price"].sum() for _, sales in recorder.sent))
-    emitted = sum(row["revenue"] * row["diff"] for row in recorder.panes)
+    emitted = sum(row["revenue"] * row[DIFF] for row in recorder.panes)
     late = sum(batch.late for batch in recorder.metrics)
     dead = sum(sum(batch.dead.values()) for batch in recorder.metrics)
     rows = sum(batch.rows for batch in recorder.metrics)
@@ -301,4 +301,4 @@ def _notes(recorder: Recorder) -> list[Remark]:
 def _pane_in_picture(row: dict[str, Any]) -> Pane:
     start, end = (int(row[name].timestamp() * 1e6) for name in WINDOW)
     at = int(row[EMITTED_AT].timestamp() * 1e6)
-    return Pane("", start, end, at, str(row["revenue"]), row[PANE_TIMING], row["diff"])
+    return Pane("", start, end, at, str(row["revenue"]), row[PANE_TIMING], row[DIFF])

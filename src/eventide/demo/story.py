@@ -17,7 +17,7 @@ from rich.text import Text
 
 from eventide import aggregates
 from eventide.demo.live import COLOURS
-from eventide.panes import PANE_TIMING, WINDOW, WINDOW_START
+from eventide.panes import DIFF, PANE_TIMING, WINDOW, WINDOW_START
 from eventide.plan import Pipeline, WindowedStream, stream
 from eventide.testing import TestStream
 from eventide.testing.rows import Day
@@ -49,13 +49,13 @@ def add_step(table: Table, step: Row | WatermarkAdvance | Tick, stream: TestStre
 
 def final(chapter: Chapter, panes: pl.DataFrame) -> Table:
     """Return the table that the panes add up to."""
-    rows = panes.select(*WINDOW, "total", "diff", index=pl.int_range(pl.len()))
+    rows = panes.select(*WINDOW, "total", DIFF, index=pl.int_range(pl.len()))
     if chapter.last_counts:
         rows = rows.filter(pl.col("index") == pl.col("index").max().over(WINDOW))
-    totals = rows.group_by(WINDOW).agg((pl.col("total") * pl.col("diff")).sum(), pl.col("diff").sum())
+    totals = rows.group_by(WINDOW).agg((pl.col("total") * pl.col(DIFF)).sum(), pl.col(DIFF).sum())
     table = _table("window", "total")
     table.columns[1].justify = "right"
-    for row in totals.filter(pl.col("diff") > 0).sort(WINDOW_START).iter_rows(named=True):
+    for row in totals.filter(pl.col(DIFF) > 0).sort(WINDOW_START).iter_rows(named=True):
         table.add_row(_window(row), str(row["total"]))
     return table
 
@@ -78,7 +78,7 @@ def _description(step: Row | WatermarkAdvance | Tick) -> str:
 
 
 def _pane(row: dict[str, Any]) -> list[str | Text]:
-    is_retraction = row["diff"] < 0
+    is_retraction = row[DIFF] < 0
     style = "dim" if is_retraction else COLOURS[row[PANE_TIMING]]
     total = "none" if row["total"] is None else str(row["total"])
     cells = [_window(row), f"−{total}" if is_retraction else total, row[PANE_TIMING].replace("_", " ")]

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from eventide._formats import FORMATS
 from eventide.errors import DataError, PlanError, shown
 from eventide.marks.errors import invalid_name
 from eventide.marks.mark import Mark, TimeWindow
 from eventide.marks.segments import Position, Segments
-from eventide.marks.stores.store import STORAGE_FORMAT, is_lease_active
+from eventide.marks.stores.store import is_lease_active
 from eventide.marks.streams import Stream, open_stream
 
 Start: TypeAlias = "Literal['earliest', 'latest'] | Mapping[int, int] | Mapping[str, int]"
@@ -238,7 +239,7 @@ def readable_segments(cut: Position, ends: Position) -> list[int]:
 def dump_group(state: GroupState) -> bytes:
     """Encode the state of a group."""
     data = {
-        "format": STORAGE_FORMAT,
+        "format": FORMATS["reader group"],
         "cut": dict(state.cut),
         "assignment": dict(state.assignment),
         "members": {number: member._asdict() for number, member in state.members.items()},
@@ -253,10 +254,10 @@ def load_group(name: str, body: bytes) -> GroupState:
     """Decode the state of ``dump_group``."""
     data = json.loads(body)
     version = data.pop("format", None)
-    if version != STORAGE_FORMAT:
+    if version != FORMATS["reader group"]:
         raise DataError(
             f"Group {name!r} was written by another version of Eventide (format {version}; this version reads "
-            f"{STORAGE_FORMAT}). Use that version, or another group."
+            f"{FORMATS['reader group']}). Use that version, or another group."
         )
     for mapping in ("cut", "assignment"):
         data[mapping] = {int(number): value for number, value in data[mapping].items()}

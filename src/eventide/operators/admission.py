@@ -220,7 +220,7 @@ def _check_retractions(plan: Plan, rows: pl.DataFrame) -> None:
 
 
 def _with_diff(admitted: Admitted) -> None:
-    diff = pl.col("diff").cast(pl.Int64) if "diff" in admitted.rows.columns else pl.lit(1, pl.Int64)
-    admitted.rows = admitted.rows.with_columns(diff.alias(c.DIFF))
-    known = pl.col(c.DIFF).is_in([1, -1]).fill_null(False)
+    diff = pl.col(DIFF).cast(pl.Int64) if DIFF in admitted.rows.columns else pl.lit(1, pl.Int64)
+    admitted.rows = admitted.rows.with_columns(diff.alias(c.WEIGHT))
+    known = pl.col(c.WEIGHT).is_in([1, -1]).fill_null(False)
     admitted.reject(~known, "bad_row", "the diff is neither 1 nor -1")

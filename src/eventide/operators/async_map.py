@@ -37,7 +37,7 @@ from eventide.windows import global_window
 
 @dataclass(frozen=True)
 class Called:
-    """The rows behind the calls, those whose calls failed, and why each of them did."""
+    """The rows after their calls, the rows whose calls failed, and the reason of each failure."""
 
     rows: pl.DataFrame
     failed: pl.DataFrame
@@ -63,7 +63,7 @@ def call(calls: Sequence[AsyncMap], rows: pl.DataFrame) -> Called:
 
 
 def schema_after(calls: Sequence[AsyncMap], schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
-    """The columns of rows behind calls."""
+    """The columns of rows after the calls."""
     for call in calls:
         schema = call.schema_after(schema)
     return dict(schema)
@@ -129,7 +129,7 @@ def _timeout(options: AsyncOptions) -> str | None:
 
 
 class AsyncMapOperator(BoundOperator):
-    """An operator behind calls. It gets the rows with the columns that the calls have added.
+    """Makes the calls of each row, and passes rows with the columns of the answers to an inner operator.
 
     Calls need no state: they are made where the source is read, once for each row of a bundle. The operator behind
     them stamps and applies the results where its state is.
@@ -166,15 +166,15 @@ class AsyncMapOperator(BoundOperator):
         self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """A bundle's stamps, in order."""
-        behind = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
-        return self.inner.apply(state, behind, now, notes=notes, polled=polled)
+        stamped = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
+        return self.inner.apply(state, stamped, now, notes=notes, polled=polled)
 
     @property
     def hears_time(self) -> bool:
         return self.inner.hears_time
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
-        """That of the operator behind the calls: these are made while rows are stamped."""
+        """The deadline of the inner operator: calls are made while rows are stamped, and have no deadline."""
         return self.inner.next_deadline(state, lags)
 
     def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
@@ -218,7 +218,7 @@ class AsyncMapOperator(BoundOperator):
         return self.inner.scan(state)
 
     def _stamped(self, stamp: Stamp, now: int, watermark: int) -> Stamp:
-        """What the operator behind the calls makes of the rows; the progress is that of all rows of the task."""
+        """The stamp of the inner operator, with the progress of all rows of the task."""
         rows = stamp.stamped.rows
         if isinstance(self._inputs, JoinInputs):
             rows = rows.select(pl.col(self.plan.edges[stamp.edge].name).struct.unnest())
@@ -236,7 +236,7 @@ class AsyncMapOperator(BoundOperator):
         return source.watermark.summarise(seen, c.TIME, now)
 
     def _letters(self, edge: int, called: Called) -> pl.DataFrame:
-        """Rows whose calls failed, as the operator's dead letters look."""
+        """Rows whose calls failed, with the columns of the operator's dead letters."""
         return self._inputs.widen(edge, failed_letters(called))
 
 
@@ -250,7 +250,7 @@ def failed_letters(called: Called) -> pl.DataFrame:
 
 
 def inputs_behind(plan: Plan, schemas: tuple[dict[str, pl.DataType], ...]) -> Inputs:
-    """The inputs of a plan as they are behind calls."""
+    """The inputs of a plan as they are after the calls."""
     alike = isinstance(plan, (WindowPlan, ProcessPlan)) and plan.sides is None
     return (UnionInputs if alike else JoinInputs)(plan, schemas)
 
@@ -280,5 +280,5 @@ def _call_failed(function: str, attempts: int, cause: BaseException, timeout: st
 
 
 def _answer_unfit(function: str, cause: BaseException) -> str:
-    """Why a row whose call was answered is a dead letter, in one line."""
+    """Why the answer to a call makes its row a dead letter, in one line."""
     return f"{cause} (in {function})"

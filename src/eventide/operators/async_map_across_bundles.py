@@ -46,14 +46,14 @@ from eventide.watermarks.generators import NoWatermark
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The state of the operator behind the calls, and the rows of each input that have not reached it."""
+    """The state of the inner operator, and the rows of each input that wait for their calls."""
 
     inner: State
     queues: tuple[CallQueue, ...]
 
 
 class SavedCalls:
-    """What calls that span bundles do with their state between bundles. ``inner`` is the operator behind them."""
+    """Saves and restores the state of calls that span bundles. ``inner`` is the operator that receives their rows."""
 
     plan: Plan
     inner: StreamOperator
@@ -70,7 +70,7 @@ class SavedCalls:
         return snapshot.dump(content | {CALLS: self._saved(state) | {"rows": rows}})
 
     def restored(self, calls: Mapping[str, Any], inner: State) -> State:
-        """The state of these calls and of the operator behind them. Another plan is rejected, with what has changed."""
+        """The state of these calls and of the inner operator. Another plan is rejected, with what has changed."""
         check_plan(calls["facts"], self._facts)
         tracker = restored_tracker(self.plan, calls["tracker"])
         saved = zip(calls["queues"], self.schemas, self.inner.schemas, strict=True)
@@ -126,7 +126,7 @@ class SavedCalls:
 
 
 def plan_behind(plan: Plan) -> Plan:
-    """The plan of the operator behind the calls: only the queue advances its watermarks."""
+    """The plan of the inner operator: only the queue of rows in flight advances its watermarks."""
     return plan.with_inputs(
         tuple(
             replace(
@@ -140,13 +140,13 @@ def plan_behind(plan: Plan) -> Plan:
 
 
 def schemas_behind(plan: Plan, schemas: Sequence[Mapping[str, pl.DataType]]) -> list[Mapping[str, pl.DataType]]:
-    """The columns of rows behind the calls that span bundles."""
-    behind = list(schemas)
+    """The columns of rows after the calls that span bundles."""
+    columns = list(schemas)
     for edge, source in enumerate(plan.edges):
         for call in source.calls:
             if call.options.across_bundles:
-                behind[edge] = call.schema_after(behind[edge])
-    return behind
+                columns[edge] = call.schema_after(columns[edge])
+    return columns
 
 
 def _queue_watermark(strategy: Strategy) -> Strategy:
@@ -161,7 +161,7 @@ def _queue_watermark(strategy: Strategy) -> Strategy:
 
 
 def divided(saved: bytes) -> tuple[dict[str, Any], bytes]:
-    """A state, or the head of one in pages: the part of the calls, and that of the operator behind them."""
+    """Divide a state, or the header of one in pages, into the part of the calls and that of the inner operator."""
     content = snapshot.load(saved)
     if CALLS not in content:
         raise spanning_changed(added=True)
@@ -177,7 +177,7 @@ def schemas_of(calls: Mapping[str, Any]) -> list[pl.Schema]:
 
 
 class CallsAcrossBundles(BoundOperator, SavedCalls):
-    """An operator behind calls that go on while further bundles arrive.
+    """Makes calls that continue while further bundles arrive, and passes answered rows to an inner operator.
 
     ``maps`` has the calls that span bundles, by the number of their input; ``calls`` makes them.
     """
@@ -186,8 +186,8 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         self.plan = plan
         self.inner = inner
         self.schemas = tuple(dict(schema) for schema in schemas)
-        behind = zip(plan.edges, self.schemas, strict=True)
-        self._inputs = inputs_behind(plan, tuple(schema_after(source.calls, schema) for source, schema in behind))
+        sources = zip(plan.edges, self.schemas, strict=True)
+        self._inputs = inputs_behind(plan, tuple(schema_after(source.calls, schema) for source, schema in sources))
         self._repeats = Deduplication(plan, self._inputs, column=lambda _, name: pl.col(name), widen=self._letters)
         self.maps: dict[int, AsyncMap] = {
             edge: call for edge, source in enumerate(plan.edges) for call in source.calls if call.options.across_bundles
@@ -228,7 +228,7 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
     def apply(
         self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
-        """A bundle's stamps, in order: rows wait for their calls, and what is free reaches the operator behind."""
+        """Apply a bundle's stamps in order: rows wait for their calls, and released rows reach the inner operator."""
         check_clock(state, now)
         held: HeldRows = state.store
         stamps = self._repeats.by_number(stamps, state.tracker)
@@ -259,7 +259,7 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         return self.inner.hears_time
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
-        """That of the source, or of the operator behind. While rows are in flight, answers move the watermark."""
+        """The deadline of the source or the inner operator. While rows are in flight, answers move the watermark."""
         held: HeldRows = state.store
         free = not any(queue.in_flight for queue in held.queues)
         lags = lags | clock_lags(self.plan) if free else frozenset()
@@ -287,7 +287,7 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         return arrived, passing
 
     def _marked(self, queues: Sequence[CallQueue], tracker: Any, notes: Sequence[Note]) -> list[CallQueue]:
-        """The queues with what is known of time behind the rows of a bundle."""
+        """The queues with the watermarks that follow the rows of a bundle."""
         marked = []
         for edge, queue in enumerate(queues):
             input_tracker = tracker.input(edge)
@@ -345,13 +345,13 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         return queue.settle(numbers, called.rows)
 
     def _stamped(self, inner: State, edge: int, rows: pl.DataFrame, dead: Sequence[pl.DataFrame], now: int) -> Stamp:
-        """What the operator behind makes of the rows that leave; dead letters leave with them."""
+        """The stamps of the inner operator for the released rows, with their dead letters."""
         stamp = self.inner.stamp(rows, now, inner.watermark, edge)
         count = stamp.rows + sum(letters.height for letters in dead)
         return replace(stamp, rows=count, dead=[*stamp.dead, *dead])
 
     def _released(self, queues: Sequence[CallQueue]) -> list[Note]:
-        """What the operator behind may know of time."""
+        """The watermarks that the inner operator may receive."""
         if not self.plan.inputs:
             return [Watermark(key, time) for key, time in queues[0].released.items()]
         notes: list[Note] = []

@@ -52,17 +52,17 @@ class CallQueue:
 
     @property
     def in_flight(self) -> int:
-        """The rows that have not left: without an answer, or behind one without."""
+        """The rows in the queue: those without an answer, and those that wait for an earlier row."""
         return self.waiting.height + self.answered[NUMBER].n_unique()
 
     def arrive(self, rows: pl.DataFrame) -> CallQueue:
-        """Rows arrive."""
+        """Add rows."""
         numbers = pl.Series(NUMBER, np.arange(self.next, self.next + rows.height), pl.Int64)
         waiting = pl.concat([self.waiting, rows.select(numbers, pl.all())])
         return replace(self, waiting=waiting, next=self.next + rows.height)
 
     def mark(self, key: int, time: int) -> CallQueue:
-        """A watermark arrives behind the rows so far. It replaces a watermark of its key if no row is in between."""
+        """Add a watermark after the rows so far. It replaces a watermark of its key if no row is in between."""
         pending = [(place, mark) for place, mark in enumerate(self.marks) if mark[1] == key]
         last = pending[-1][1][2] if pending else self.released.get(key, MIN)
         if time == last or (time < last and key != IDLE):
@@ -149,7 +149,7 @@ class PendingCalls(Protocol):
 
 
 class CallsAtOnce:
-    """Calls of an operator whose host makes none between bundles: they are all answered when they have begun."""
+    """Makes calls within a bundle: each call has been answered when the method that begins it returns."""
 
     taken = 0
     wait_for_all = False

@@ -71,7 +71,7 @@ class CappedSessionWindows(PaneLogic):
         return Stamped(cells, late, failed=failed)
 
     def update(self, store: Pieces, stamped: Stamped, step: StepTime) -> WindowUpdate[Pieces]:
-        """Take in the bundle's atoms, cut anew, then fire what is to fire."""
+        """Merge the bundle's atoms into state, cut sessions again, then emit the panes that are due."""
         rows, failed = stamped.rows, stamped.failed
         cells = stamped.cells.sort(c.SLICE)  # in order, floats add up alike each time
         touching = row_hashes(cells, self._key)
@@ -129,12 +129,12 @@ class CappedSessionWindows(PaneLogic):
 
     def _without_late(self, atoms: pl.DataFrame, step: StepTime) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Rows of pieces that had expired are late. Without them a session may begin elsewhere, so look again."""
-        gone = []
+        late_rows = []
         expired = self._plan.expiry.is_expired(pl.col(_TO), step.previous)
         while (late := atoms.filter(pl.col(NEW) & expired)).height:
-            gone.append(late.select(*self._key, c.SLICE))
+            late_rows.append(late.select(*self._key, c.SLICE))
             atoms = self._cut(atoms.filter(~(pl.col(NEW) & expired)))
-        return atoms, pl.concat(gone) if gone else atoms.clear().select(*self._key, c.SLICE)
+        return atoms, pl.concat(late_rows) if late_rows else atoms.clear().select(*self._key, c.SLICE)
 
     def _pieces(
         self, atoms: pl.DataFrame, before: pl.DataFrame, touched: pl.Series
@@ -183,6 +183,6 @@ class CappedSessionWindows(PaneLogic):
         atoms = atoms.with_columns((pl.col(_HOLLOW) | hollow).alias(_HOLLOW))
         atoms = atoms.filter(~(pl.col(_HOLLOW) & expiry.is_expired(end, step.watermark)))
         due = pl.when(_HOLLOW).then(expiry.expires_at(end)).otherwise(expiry.expires_at(pl.col(_TO)))
-        kept = [*self._key, c.START, c.END, _HOLLOW, *self._bound.columns]
+        columns = [*self._key, c.START, c.END, _HOLLOW, *self._bound.columns]
         index = row_hashes(atoms, self._key).alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
-        return atoms.select(*kept, pl.col(_BEGAN).alias(ANCHOR), *index)
+        return atoms.select(*columns, pl.col(_BEGAN).alias(ANCHOR), *index)

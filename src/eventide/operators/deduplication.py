@@ -27,6 +27,7 @@ from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, EMPTY_TABLE, HASH, PaneTable, row_hashes
 from eventide.time import MIN
 from eventide.watermarks import AnyTracker, InputTracker
+from eventide.windows.lateness import is_due
 
 Column: TypeAlias = Callable[[int, str], pl.Expr]
 Widen: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
@@ -41,7 +42,7 @@ _NO_CLOCK = (MIN, MIN)
 
 @dataclass(frozen=True)
 class _Edge:
-    """One input whose repeats are set aside."""
+    """An input whose duplicates become dead letters."""
 
     name: str  # of its table
     key: Mapping[str, str]  # what state and the input call the columns of the key
@@ -192,5 +193,7 @@ def _near(edge: _Edge, rows: pl.DataFrame, firsts: pl.DataFrame) -> pl.DataFrame
 def _with_due(edge: _Edge, firsts: Sequence[pl.DataFrame], reached: int) -> pl.DataFrame:
     """First rows that are still to be remembered."""
     due = (pl.col(c.FIRST) + (edge.within + 1)).alias(DUE)
-    rows = pl.concat(firsts).with_columns(due, pl.lit(None, pl.Int64).alias(CLOCK)).filter(pl.col(DUE) > reached)
+    rows = (
+        pl.concat(firsts).with_columns(due, pl.lit(None, pl.Int64).alias(CLOCK)).filter(~is_due(pl.col(DUE), reached))
+    )
     return rows.with_columns(row_hashes(rows, edge.by).alias(HASH))

@@ -10,13 +10,13 @@ import polars as pl
 from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.operators.slices import OffsetWatermarks
-from eventide.panes import EARLY, LATE, ON_TIME
+from eventide.panes import DIFF, EARLY, LATE, ON_TIME
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, Positions
 from eventide.time import MAX, MIN
 from eventide.triggers.evaluation import FIRES, TriggerEvaluation
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE
-from eventide.windows.lateness import Lateness, is_complete
+from eventide.windows.lateness import Lateness, is_complete, is_due
 
 PENDING = c.PENDING
 INDEX = "__index"  # of the next pane
@@ -30,7 +30,6 @@ FIRST_INDEX = 0
 _INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
 _LAST_INDEX = f"{LAST}{c.INDEX}"  # null: the window has no pane that could be retracted
 _UNEMITTED = "__unemitted"
-_DIFF = "diff"
 
 # Rows that arrive after their trigger has finished are not emitted.
 _UNEMITTED_ROWS = pl.when(FINISHED).then(ADDED).otherwise(0).alias(_UNEMITTED)
@@ -87,9 +86,10 @@ def next_index(index: pl.Expr, emitted: pl.Expr | pl.Series) -> pl.Expr:
     return index + emitted.cast(pl.Int32)
 
 
-def new_window(moved: pl.Expr) -> list[pl.Expr]:
+def new_window(moved: pl.Expr, counters: Sequence[str] = COUNTERS) -> list[pl.Expr]:
     """The counters of windows whose bounds have moved: they are new windows, and count their panes from 0."""
-    return [pl.when(moved).then(FIRST_INDEX).otherwise(name).cast(pl.Int32).alias(name) for name in COUNTERS]
+    first = pl.lit(FIRST_INDEX, pl.Int32)
+    return [pl.when(moved).then(first).otherwise(name).alias(name) for name in counters]
 
 
 def pane_info(index: pl.Expr, nonspeculative: pl.Expr, complete: pl.Expr, when: pl.Expr) -> list[pl.Expr]:
@@ -115,7 +115,7 @@ def retract(panes: pl.DataFrame, identity: Sequence[str], results: Sequence[str]
         *identity,
         *(pl.col(f"{LAST}{name}").alias(name) for name in (*results, *_INFO)),
         pl.lit(False).alias(c.IS_LAST),
-        pl.lit(-1, pl.Int8).alias(_DIFF),
+        pl.lit(-1, pl.Int8).alias(DIFF),
     )
 
 
@@ -195,7 +195,7 @@ class PaneEmitter:
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = is_complete(end, pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(step.watermark == MAX)
             if c.FORGET in panes.columns:  # no more rows are expected of a key that is forgotten
-                complete |= (pl.col(c.FORGET) <= step.time).fill_null(False)
+                complete |= is_due(pl.col(c.FORGET), step.time).fill_null(False)
             return panes, complete, pl.lit(False), complete
         if step.offsets is not None:
             panes, previous, now = step.offsets.with_offsets(panes), pl.col(c.PREVIOUS), pl.col(c.REACHED)
@@ -234,7 +234,7 @@ class PaneEmitter:
         ).with_columns(self._output_time(firing, results, step))
         values = results.select(self._results)
         rows = firing.select(self._identity).hstack(values).hstack(info)
-        rows = rows.with_columns(pl.lit(1, pl.Int8).alias(_DIFF))
+        rows = rows.with_columns(pl.lit(1, pl.Int8).alias(DIFF))
         changed = self._changed(firing, values)
         emptied = results[c.NET] == 0 if c.NET in results.columns else None  # all rows were retracted
         if changed is not None and emptied is not None:  # a window without rows can equal one without values
@@ -259,7 +259,7 @@ class PaneEmitter:
         if not self._plan.skip_unchanged:
             return None
         if self._plan.mode == "discarding":  # equal values are not the same rows
-            return firing.select((pl.col(PENDING) > 0) | (pl.col(INDEX) == 0)).to_series()
+            return firing.select((pl.col(PENDING) > 0) | (pl.col(INDEX) == FIRST_INDEX)).to_series()
         before = firing.select(pl.col(f"{LAST}{name}").alias(name) for name in self._results)
         same = [before[name].eq_missing(values[name]) for name in self._results]
         first = firing[_LAST_INDEX].is_null()

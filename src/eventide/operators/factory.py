@@ -40,8 +40,8 @@ def operator_of(plan: Plan, *schemas: Mapping[str, pl.DataType]) -> StreamOperat
 def loaded(plan: Plan, saved: bytes) -> tuple[StreamOperator, State]:
     """The operator and the state that were saved. A state of another plan is rejected with what has changed."""
     if spans_bundles(plan):
-        calls, behind = divided(saved)
-        schemas, (inner, state) = schemas_of(calls), loaded(plan_behind(plan), behind)
+        calls, body = divided(saved)
+        schemas, (inner, state) = schemas_of(calls), loaded(plan_behind(plan), body)
         spanning = CallsAcrossBundles(plan, inner, *schemas)
         return spanning, spanning.restored(calls, state)
     if any(source.calls for source in plan.edges):

@@ -22,6 +22,7 @@ from eventide.operators.emission import PaneEmitter, StepTime, only_pane, window
 from eventide.operators.retention import SIZE, RetentionPolicy
 from eventide.operators.slices import Sliced, cut, grids_of, sliced, windows_of, without_late, without_late_offsets
 from eventide.operators.window_logic import PaneLogic, Stamped, WindowUpdate, merge_groups, start_cells
+from eventide.panes import DIFF
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.cell_table import CellCodec, CellTable
 from eventide.state.pane_log import PaneCodec
@@ -118,7 +119,7 @@ class CellWindows:
             *only_pane(),
             time.alias(c.PANE_TIME),
             pl.lit(True).alias(c.IS_LAST),
-            pl.lit(1, pl.Int8).alias("diff"),
+            pl.lit(1, pl.Int8).alias(DIFF),
         )
 
 
@@ -168,7 +169,7 @@ class PaneWindows(PaneLogic):
         return Stamped(cells, rows.clear(), live.late, live.outside, failed)
 
     def update(self, store: Panes, stamped: Stamped, step: StepTime) -> WindowUpdate[Panes]:
-        """Take in the bundle's cells, then fire what is to fire."""
+        """Merge the bundle's cells into state, then emit the panes that are due."""
         forgotten = 0
         if self._counts and self._plan.key:
             rows, seen = self._numbered(stamped.rows, store.seen, step)
@@ -196,9 +197,9 @@ class PaneWindows(PaneLogic):
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Sliced:
         if isinstance(self._kind, Inherit):
-            gone = self._plan.expiry.is_expired(pl.col(c.END), previous)
-            late = rows.filter(gone)
-            return Sliced(rows.filter(~gone), late) if late.height else Sliced(rows)
+            expired = self._plan.expiry.is_expired(pl.col(c.END), previous)
+            late = rows.filter(expired)
+            return Sliced(rows.filter(~expired), late) if late.height else Sliced(rows)
         if self._counts:
             return sliced(self._kind, rows, c.AT)
         if self._plan.offset is not None:
@@ -217,8 +218,8 @@ class PaneWindows(PaneLogic):
         # Groups have no defined order. Sorted by slice, sums of floats and the order of ties are deterministic.
         spread = cells.sort(c.SLICE).join(windows, on=c.SLICE, how="inner", maintain_order="left")
         if step.offsets is not None:
-            gone = self._plan.expiry.is_expired(pl.col(c.END), pl.col(c.PREVIOUS))
-            spread = step.offsets.with_offsets(spread).filter(~gone).drop(c.PREVIOUS, c.REACHED)
+            expired = self._plan.expiry.is_expired(pl.col(c.END), pl.col(c.PREVIOUS))
+            spread = step.offsets.with_offsets(spread).filter(~expired).drop(c.PREVIOUS, c.REACHED)
         return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
     def _numbered(self, rows: pl.DataFrame, seen: PaneTable, step: StepTime) -> tuple[pl.DataFrame, PaneTable]:
@@ -256,15 +257,15 @@ class PaneWindows(PaneLogic):
         return pl.max_horizontal(DUE, forget_at(pl.col(c.TIME), step.time, self._plan.forget_after))
 
     def _without_forgotten(self, seen: PaneTable, step: StepTime) -> tuple[PaneTable, pl.DataFrame]:
-        """What is known of the keys that stay, and the keys that are forgotten. Their panes are due with them.
+        """Divide the stored keys into those that stay and those that are forgotten, with whom their panes are due.
 
         A window that is open holds the last row of its key, so its panes know when the key is forgotten.
         """
-        gone: list[pl.DataFrame] = []
+        forgotten: list[pl.DataFrame] = []
         if self._plan.forget_after is not None and step.time < MAX:
             due = (step.previous_time, step.time)
-            seen, gone = seen.take(pl.Series([], dtype=pl.UInt64), due=due, clock=(MIN, MIN))
-        return seen, pl.concat(gone).select(self._plan.key) if gone else pl.DataFrame()
+            seen, forgotten = seen.take(pl.Series([], dtype=pl.UInt64), due=due, clock=(MIN, MIN))
+        return seen, pl.concat(forgotten).select(self._plan.key) if forgotten else pl.DataFrame()
 
     def _combined(self, taken: list[pl.DataFrame], added: pl.DataFrame) -> pl.DataFrame:
         """Panes from state and the bundle's, one row per key and window."""
@@ -311,7 +312,7 @@ class BoundedPaneWindows(PaneWindows):
         return Stamped(pl.DataFrame(), live.rows, live.late, live.outside)
 
     def update(self, store: Panes, stamped: Stamped, step: StepTime) -> WindowUpdate[Panes]:
-        """Take in the rows that find room, close what must go, then fire what is to fire."""
+        """Merge the rows within the limits into state, close windows beyond them, then emit the panes that are due."""
         key, late, outside, rows = list(self._plan.key), stamped.late, stamped.outside, stamped.rows
         forgotten = pl.DataFrame()
         if self._counts and key:

@@ -34,7 +34,7 @@ class Inputs(Protocol):
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
-        """The columns behind the inputs."""
+        """The columns of rows as the operator receives them."""
         ...
 
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:

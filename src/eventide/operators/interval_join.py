@@ -40,14 +40,14 @@ from eventide.state.pane_table import DUE, EMPTY_TABLE, HASH, PaneTable, Positio
 from eventide.time import MAX, MIN
 from eventide.watermarks import Note, OperatorTracker
 from eventide.watermarks.expiry import forget_at
-from eventide.windows.lateness import is_late
+from eventide.windows.lateness import is_due, is_late
 
 Store = tuple[PaneTable, PaneTable]  # the stored rows of each side
 Places = Mapping[int, Positions]  # rows of a table, by run
 
 _NAMES = ("left", "right")
 _NO_HASHES = pl.Series([], dtype=pl.UInt64)
-_DIFF = pl.lit(1, pl.Int8).alias("diff")
+_ADDED_ROW = pl.lit(1, pl.Int8).alias(rows_out.DIFF)
 
 
 class IntervalJoin(BoundOperator, SerializedOperator):
@@ -60,12 +60,12 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         check_inputs(plan, schemas)
         self._inputs = JoinInputs(plan, tuple(dict(schema) for schema in schemas))
         self.schemas = self._inputs.schemas
-        columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=("diff",))
+        columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=(rows_out.DIFF,))
         left, right = (JoinSide(plan, edge, columns.sides[edge], self.schemas[edge]) for edge in (LEFT, RIGHT))
         self._sides = (left, right)
         self._columns = columns.names
         self._no_pairs = pl.DataFrame(schema=left.schema | right.schema | dict.fromkeys(NUMBERS, pl.Int64()))
-        self._no_panes = self._no_pairs.select(*self._columns, _DIFF)
+        self._no_panes = self._no_pairs.select(*self._columns, _ADDED_ROW)
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
@@ -105,8 +105,8 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         stamps, ids = self._repeats.by_id(stamps, state.ids, previous, reached)
         new, late, position = [], [], state.position
         for edge, side in enumerate(self._sides):
-            rows, behind = self._judged(edge, stamps, previous[edge])
-            late.append(behind)
+            rows, late_rows = self._judged(edge, stamps, previous[edge])
+            late.append(late_rows)
             new.append(side.to_store(rows, position))
             position += rows.height
         store, pairs, forgotten = self._matched(state.store, new, previous, reached)
@@ -180,9 +180,9 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         for side, arrived, places in zip(self._sides, (left, right), (matched_left, matched_right), strict=True):
             passed = previous[side.retention.by], reached[side.retention.by]
             arrived = self._marked(side, arrived, matches)
-            table, gone = self._passed(side, store[side.edge], arrived, places, passed)
+            table, passed_rows = self._passed(side, store[side.edge], arrived, places, passed)
             tables.append(table)
-            unmatched += side.unmatched([*gone, arrived], new[side.edge], passed[1])
+            unmatched += side.unmatched([*passed_rows, arrived], new[side.edge], passed[1])
         return (tables[LEFT], tables[RIGHT]), [*matches.pairs, *unmatched], 0
 
     def _marked(self, side: JoinSide, arrived: pl.DataFrame, matches: Matches) -> pl.DataFrame:
@@ -196,18 +196,18 @@ class IntervalJoin(BoundOperator, SerializedOperator):
     ) -> tuple[PaneTable, list[pl.DataFrame]]:
         """The table with new rows, and the rows that the watermark has passed, which are dropped from it."""
         table, matched = table.take_at(places)
-        table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
+        table, passed_rows = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
         if not matched and not arrived.height:
-            return table, gone
+            return table, passed_rows
         back = [rows.with_columns(pl.lit(True).alias(MATCHED)) for rows in matched]
-        return table.put(pl.concat([arrived, *back]).filter(pl.col(DUE) > passed[1])), gone
+        return table.put(pl.concat([arrived, *back]).filter(~is_due(pl.col(DUE), passed[1]))), passed_rows
 
     def _emitted(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and unmatched rows in the order of arrival, so that the same bundle gives the same bytes."""
         if not pairs:
             return self._no_panes
         rows = in_order(pl.concat([self._no_pairs, *pairs], how="diagonal"))
-        return rows.select(*self._columns, _DIFF)
+        return rows.select(*self._columns, _ADDED_ROW)
 
     def _late(self, late: Sequence[pl.DataFrame], previous: Sequence[int], now: int) -> pl.DataFrame:
         parts = [self._empty.late]
@@ -323,11 +323,11 @@ class LastRowsJoin(IntervalJoin):
         for side, table, arrived, places in parts:
             # A right row is dropped with its key, or when the left side has ended; a later one is dropped at once.
             passed = min(previous[side.retention.by], MAX - (side is theirs)), reached[side.retention.by]
-            table, gone = self._passed(side, table, arrived, places, passed)
-            if side is theirs and gone and passed[1] < MAX:
-                forgotten = pl.concat(gone).select(self.plan.key).n_unique()
+            table, passed_rows = self._passed(side, table, arrived, places, passed)
+            if side is theirs and passed_rows and passed[1] < MAX:
+                forgotten = pl.concat(passed_rows).select(self.plan.key).n_unique()
             tables.append(table)
-            unmatched += side.unmatched([*gone, arrived], new[side.edge], passed[1])
+            unmatched += side.unmatched([*passed_rows, arrived], new[side.edge], passed[1])
         return (tables[LEFT], tables[RIGHT]), [*matches.pairs, *unmatched], forgotten
 
     def _forget_at(self, left: pl.DataFrame, right: pl.DataFrame, watermark: int) -> pl.DataFrame | None:

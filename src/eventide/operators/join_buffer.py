@@ -17,6 +17,7 @@ from eventide.errors import DataError, shown
 from eventide.plan.join_plan import LEFT, JoinPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, Positions, row_hashes
 from eventide.time import MAX
+from eventide.windows.lateness import is_due
 
 NUMBERS = (c.LEFT, c.RIGHT)  # of the rows of a pair, in the order of their arrival
 _MANY = "__many"  # how many pairs a key has
@@ -80,11 +81,11 @@ class JoinSide:
         """The rows that can have a partner: a null equals nothing."""
         return messages.drop_nulls(list(self.key))
 
-    def unmatched(self, gone: Sequence[pl.DataFrame], arrived: pl.DataFrame, reached: int) -> list[pl.DataFrame]:
+    def unmatched(self, passed_rows: Sequence[pl.DataFrame], arrived: pl.DataFrame, reached: int) -> list[pl.DataFrame]:
         """The rows of an outer side that are emitted without a partner: due ones, and new ones without a key."""
         if not self.is_outer:
             return []
-        due = [rows.filter(~pl.col(MATCHED), pl.col(DUE) <= reached) for rows in gone if rows.height]
+        due = [rows.filter(~pl.col(MATCHED), is_due(pl.col(DUE), reached)) for rows in passed_rows if rows.height]
         keyless = arrived.filter(pl.any_horizontal(pl.col(self.key).is_null())) if arrived.height else arrived
         number = pl.col(c.ROW).alias(NUMBERS[self.edge])
         return [rows.select(*self.key, *self.values, number) for rows in (*due, keyless) if rows.height]
@@ -198,7 +199,7 @@ class Matcher:
 
 
 def in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs by the number of their left row, then of the right; an unmatched row is behind the others."""
+    """Sort pairs by the number of their left row, then of the right; unmatched rows come after them."""
     (left, many), (right, width) = (_from_zero(pairs[name]) for name in NUMBERS)
     if many * width > MAX:
         return pairs.sort(NUMBERS, nulls_last=True)

@@ -76,7 +76,16 @@ class Counts:
     @property
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
-        return self.rows == self.kept + self.late + sum(self.dead.values())
+        return is_balanced(self.rows, self.kept, self.late, self.dead)
+
+
+def is_balanced(rows: int, kept: int, late: int, dead: Mapping[str, int]) -> bool:
+    """Whether every row is in a window, late or a dead letter.
+
+    >>> is_balanced(4, 2, 1, {"null_time": 1})
+    True
+    """
+    return rows == kept + late + sum(dead.values())
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ class Stamp:
     rows: int
     dead: Sequence[pl.DataFrame]
     summary: pl.DataFrame  # the progress of each origin
-    behind: int  # rows that were behind the watermark
+    late_rows: int  # rows that were behind the watermark
     stamped: Stamped
     edge: int = 0  # the input of the rows
 

@@ -107,7 +107,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         context = self._context(state, tracker, watermark, now)
         passing = self._passing(state.store, notes)
         sent = self._run(context, state, tracker, rows, previous, passing)
-        keyed, timers = context.state.kept(), context.timers.kept()
+        keyed, timers = context.state.updated_table(), context.timers.updated_table()
         store = ProcessorStore(keyed, timers, tuple(sorted(sent.items())), tuple(sorted(passing.items())))
         after = State(tracker, watermark, now, store, ids=ids)
         return Step(after, self._output(after, stamps, context, rows, late, previous))
@@ -139,7 +139,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         return [rows for rows in (store.keyed.scan(), store.timers.scan()) if rows is not None]
 
     def _rows_of(self, edge: int, stamps: Sequence[Stamp]) -> pl.DataFrame:
-        """The rows of an input, as they look behind the inputs."""
+        """The rows of an input, with the columns that the operator receives."""
         return pl.concat([self._empty.rows, *(stamp.stamped.rows for stamp in stamps if stamp.edge == edge)])
 
     def _context(self, state: State, tracker: AnyTracker, watermark: int, now: int) -> Context:
@@ -240,7 +240,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         dead = [letters for stamp in stamps for letters in stamp.dead] + rejected
         letters = pl.concat([self._empty.letters, *(frame.select(self._empty.letters.columns) for frame in dead)])
         failed = sum(frame.height for frame in rejected)
-        behind = sum(int(is_late(frame[c.TIME], previous).sum()) for frame in rows)
+        late_rows = sum(int(is_late(frame[c.TIME], previous).sum()) for frame in rows)
         sent = dict(state.store.sent)
         emitted = pl.concat([pl.DataFrame(schema=dict(plan.output)), *context.emitted])
         return Output(
@@ -255,7 +255,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
                 late=late.height,
                 dead=dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()),
                 panes={rows_out.ON_TIME: emitted.height} if emitted.height else {},
-                refined=behind - sum(int(is_late(frame[c.TIME], previous).sum()) for frame in rejected),
+                refined=late_rows - sum(int(is_late(frame[c.TIME], previous).sum()) for frame in rejected),
             ),
             open_panes=state.store.keyed.height + state.store.timers.height,
             promises=sent,

@@ -21,6 +21,7 @@ from eventide.operators.emission import EVICTED, PaneEmitter, StepTime
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, Positions, row_hashes
 from eventide.time import MIN
+from eventide.windows.lateness import is_due, is_expired
 
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
@@ -53,7 +54,7 @@ class RetentionPolicy:
             outlived = np.flatnonzero(run.select(self._outlived(step)).to_series().to_numpy())
             if callable(due):
                 return np.union1d(outlived, due(run))
-            fallen = (pl.col(DUE) > due[0]) & (pl.col(DUE) <= due[1])
+            fallen = ~is_due(pl.col(DUE), due[0]) & is_due(pl.col(DUE), due[1])
             return np.union1d(outlived, np.flatnonzero(run.select(fallen.fill_null(False)).to_series().to_numpy()))
 
         return due_positions
@@ -61,7 +62,7 @@ class RetentionPolicy:
     def _outlived(self, step: StepTime) -> pl.Expr:
         if self._longest is None or step.time == MIN:
             return pl.lit(False)
-        return pl.col(c.HELD) <= step.time - self._longest
+        return is_expired(pl.col(c.HELD), step.time, self._longest)
 
     def with_sizes(self, panes: pl.DataFrame) -> pl.DataFrame:
         """Add the size of each pane, if there is a limit in bytes."""
@@ -139,14 +140,14 @@ class RetentionPolicy:
             everything = pl.concat([everything, resting.select(*window, SIZE)])
         order = [c.END, c.START, *self._plan.key]
         newest_first = everything.sort(order, descending=True, nulls_last=True, maintain_order=True)
-        gone = newest_first.filter((pl.col(SIZE).cum_sum() > most) & (pl.int_range(pl.len()) > 0)).select(window)
+        closing = newest_first.filter((pl.col(SIZE).cum_sum() > most) & (pl.int_range(pl.len()) > 0)).select(window)
 
         def among(run: pl.DataFrame) -> Positions:
-            where = run.select(window).with_row_index(c.PANE_ROW).join(gone, on=window, how="semi", nulls_equal=True)
+            where = run.select(window).with_row_index(c.PANE_ROW).join(closing, on=window, how="semi", nulls_equal=True)
             return where[c.PANE_ROW].to_numpy()
 
         table, more = table.take(pl.Series([], dtype=pl.UInt64), due=among, clock=(MIN, MIN))
-        panes = self._marked(panes, live.join(gone, on=window, how="semi", nulls_equal=True))
+        panes = self._marked(panes, live.join(closing, on=window, how="semi", nulls_equal=True))
         if more:
             out = pl.concat(more).drop(HASH, DUE, CLOCK)
             out = out.with_columns(pl.lit(True).alias(EVICTED), pl.lit(0, pl.Int64).alias(c.ADDED))
@@ -156,17 +157,17 @@ class RetentionPolicy:
     def _live(self, panes: pl.DataFrame, step: StepTime) -> pl.DataFrame:
         return panes.with_row_index(c.PANE_ROW).filter(~self._emitter.expired(panes, step))
 
-    def _marked(self, panes: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
-        if gone.is_empty():
+    def _marked(self, panes: pl.DataFrame, closing: pl.DataFrame) -> pl.DataFrame:
+        if closing.is_empty():
             return panes
-        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[c.PANE_ROW].implode()))
+        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(closing[c.PANE_ROW].implode()))
 
-    def _with_floors(self, closed: PaneTable, gone: pl.DataFrame, step: StepTime) -> PaneTable:
+    def _with_floors(self, closed: PaneTable, closing: pl.DataFrame, step: StepTime) -> PaneTable:
         """Store the end of the closed windows of each key. Expired floors are dropped: rows below them are late."""
         due = (MIN, MIN) if self._numbers_by_key else step.due
-        closed, known = closed.take(row_hashes(gone, self._plan.key), due=due, clock=(MIN, MIN))
+        closed, known = closed.take(row_hashes(closing, self._plan.key), due=due, clock=(MIN, MIN))
         floors = [frame.select(*self._key, FLOOR) for frame in known]
-        floors += [self._keyed(gone).select(*self._key, pl.col(c.END).alias(FLOOR))] if gone.height else []
+        floors += [self._keyed(closing).select(*self._key, pl.col(c.END).alias(FLOOR))] if closing.height else []
         if not floors:
             return closed
         highest = pl.concat(floors).group_by(self._key, maintain_order=True).agg(pl.col(FLOOR).max())

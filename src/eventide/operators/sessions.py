@@ -78,7 +78,7 @@ class SessionWindows(PaneLogic):
         return rows.with_columns(stretch.alias(c.SLICE))
 
     def update(self, store: OpenSessions, stamped: Stamped, step: StepTime) -> WindowUpdate[OpenSessions]:
-        """Take in the bundle's cells, merge, then fire what is to fire."""
+        """Merge the bundle's cells and the sessions in state, then emit the panes that are due."""
         store, before = self._taken(store, stamped.cells, step)
         return self._updated(store, before, stamped, step)
 
@@ -155,8 +155,8 @@ class SessionWindows(PaneLogic):
         if step.offsets is not None:
             previous, parts = pl.col(c.PREVIOUS), step.offsets.with_offsets(both)
             ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.PREVIOUS).first())
-        gone = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
-        late = both[RUN].is_in(gone.implode()) & ~both[OLD] if gone.len() else None
+        expired = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
+        late = both[RUN].is_in(expired.implode()) & ~both[OLD] if expired.len() else None
         if late is None or not late.any():
             return both, None
         where = both.filter(late).select(*self._key, c.SLICE)
@@ -221,7 +221,7 @@ class BoundedSessionWindows(SessionWindows):
         return Stamped(pl.DataFrame(), rows)
 
     def update(self, store: OpenSessions, stamped: Stamped, step: StepTime) -> WindowUpdate[OpenSessions]:
-        """Take in the rows that find room, merge, close what must go, then fire what is to fire."""
+        """Merge the rows within the limits and the sessions in state, close sessions beyond, then emit what is due."""
         rows = stamped.rows.with_row_index(c.ROW)
         store, before = self._taken(store, rows, step)
         rows, late, beyond = self._judged(rows, before, store, step)
@@ -253,13 +253,13 @@ class BoundedSessionWindows(SessionWindows):
         previous: int | pl.Expr = step.previous
         if step.offsets is not None:
             previous, places = pl.col(c.PREVIOUS), step.offsets.with_offsets(places)
-        gone = self._plan.expiry.is_expired(pl.col(c.END), previous)
-        late = _of(rows, places.filter(gone))
+        expired = self._plan.expiry.is_expired(pl.col(c.END), previous)
+        late = _of(rows, places.filter(expired))
         # A row inside of what was closed would have joined it.
-        live = self._retention.above_floors(places.filter(~gone), store.closed, pl.col(c.AT))
-        kept = _of(rows, self._retention.with_room(live, [RUN]))
-        beyond = rows.filter(~pl.col(c.ROW).is_in(pl.concat([late[c.ROW], kept[c.ROW]]).implode()))
-        return kept, late if late.height else None, beyond
+        live = self._retention.above_floors(places.filter(~expired), store.closed, pl.col(c.AT))
+        stored = _of(rows, self._retention.with_room(live, [RUN]))
+        beyond = rows.filter(~pl.col(c.ROW).is_in(pl.concat([late[c.ROW], stored[c.ROW]]).implode()))
+        return stored, late if late.height else None, beyond
 
     def _bounded(
         self, store: OpenSessions, sessions: pl.DataFrame, step: StepTime

@@ -14,7 +14,7 @@ from eventide.state.pane_table import DUE, Positions
 from eventide.time import MAX, MIN
 from eventide.watermarks import AnyTracker
 from eventide.windows import Calendar, Cumulate, GlobalWindow, Sliding, Tumbling, WindowKind
-from eventide.windows.lateness import Lateness
+from eventide.windows.lateness import Lateness, is_due
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ def without_late(kind: WindowKind, expiry: Lateness, all_: Sliced, watermark: in
     live_from = expiry.live_from(watermark)
     if earliest is None or earliest >= live_from:
         return all_
-    behind = all_.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
-    ends = windows_of(kind, behind).group_by(c.SLICE).agg(pl.col(c.END).max())
-    gone = ends.filter(expiry.is_expired(pl.col(c.END), watermark))[c.SLICE]
-    if gone.is_empty():
+    old_slices = all_.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
+    ends = windows_of(kind, old_slices).group_by(c.SLICE).agg(pl.col(c.END).max())
+    expired = ends.filter(expiry.is_expired(pl.col(c.END), watermark))[c.SLICE]
+    if expired.is_empty():
         return all_
-    late = all_.rows[c.SLICE].is_in(gone.implode())
+    late = all_.rows[c.SLICE].is_in(expired.implode())
     return Sliced(all_.rows.filter(~late), all_.rows.filter(late), all_.outside)
 
 
@@ -161,7 +161,7 @@ class OffsetWatermarks:
         if not self.drained and self.table.select(unchanged.all()).item():
             return np.empty(0, np.int64)
         columns = [DUE] if self.origin is None else [self.origin, DUE]
-        ready = self.with_offsets(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
+        ready = self.with_offsets(panes.select(columns)).select(is_due(pl.col(DUE), pl.col(c.REACHED))).to_series()
         return np.flatnonzero(ready.fill_null(False).to_numpy())
 
 

@@ -121,8 +121,8 @@ class _Pairs:
         rows = number(contents, contents.columns).rows.select(GROUP)
         rows = rows.with_columns(panes[DIFF].gather(pairs[c.PANE_ROW]).cast(pl.Int64).alias(DIFF))
         nth = pl.int_range(pl.len()).over(GROUP, DIFF)
-        added, gone = (pl.col(DIFF) > 0).sum().over(GROUP), (pl.col(DIFF) < 0).sum().over(GROUP)
-        changed = rows.select(nth >= pl.min_horizontal(added, gone)).to_series()
+        added, retracted = (pl.col(DIFF) > 0).sum().over(GROUP), (pl.col(DIFF) < 0).sum().over(GROUP)
+        changed = rows.select(nth >= pl.min_horizontal(added, retracted)).to_series()
         pairs = pairs.filter(changed)
         return self._emitted(panes, left, right, pairs).sort(DIFF, maintain_order=True)
 

@@ -159,7 +159,7 @@ class Net(Aggregate):
 
     def bind(self, source: Source) -> Parts:
         """The sum of the diffs."""
-        net = Accumulator(c.NET, pl.Int64(), pl.col(c.DIFF).sum(), pl.col(c.NET).sum(), empty=0, ordered=False)
+        net = Accumulator(c.NET, pl.Int64(), pl.col(c.WEIGHT).sum(), pl.col(c.NET).sum(), empty=0, ordered=False)
         return Parts([net], pl.col(c.NET))
 
 

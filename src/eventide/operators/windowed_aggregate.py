@@ -121,8 +121,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
         if not self.judges_when_stamping:
             return Stamp(rows.height, admitted.dead, summary, 0, Stamped(pl.DataFrame(), admitted.rows), edge)
-        stamped, behind = self._cut(admitted.rows, admitted.earliest, watermark)
-        return Stamp(rows.height, admitted.dead, summary, behind, stamped, edge)
+        stamped, late_rows = self._cut(admitted.rows, admitted.earliest, watermark)
+        return Stamp(rows.height, admitted.dead, summary, late_rows, stamped, edge)
 
     def apply(
         self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
@@ -137,22 +137,22 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         many = len(self.schemas)
         stamps, ids = self._repeats.by_id(stamps, state.ids, [previous] * many, [watermark] * many)
         dead = [letters for stamp in stamps for letters in stamp.dead]
-        step, position, behind = StepTime(previous, watermark, now, previous, watermark), 0, 0
+        step, position, late_rows = StepTime(previous, watermark, now, previous, watermark), 0, 0
         if self.judges_when_stamping:
             stamped = Stamped.together([stamp.stamped for stamp in stamps], self.bound, self._windows.by)
-            behind = sum(stamp.behind for stamp in stamps)  # perhaps counted elsewhere: the sum of all is right
+            late_rows = sum(stamp.late_rows for stamp in stamps)  # perhaps counted elsewhere: the sum of all is right
         else:
             rows = pl.concat([stamp.stamped.rows for stamp in stamps])
             if self.plan.offset is not None:
                 step = replace(step, offsets=OffsetWatermarks.between(state.tracker, tracker, previous, watermark))
-                stamped, behind = self._by_offset(rows, step)
+                stamped, late_rows = self._by_offset(rows, step)
             elif self._by_row:
                 stamped, step, position = self._numbered(state, rows, dead, step)
             else:
-                stamped, behind = self._cut(rows, int_min(rows[c.TIME]), previous)
+                stamped, late_rows = self._cut(rows, int_min(rows[c.TIME]), previous)
         update = self._windows.update(state.store, stamped, step)
         state = State(tracker, watermark, now, update.store, position, ids)
-        return Step(state, self._output(state, stamps, dead, update, previous, behind))
+        return Step(state, self._output(state, stamps, dead, update, previous, late_rows))
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
         tables = self._windows.tables(state.store)[0].values()
@@ -208,8 +208,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         diff = None
         if isinstance(plan.window, Sessions):
             internal["__extent"] = Extent(plan.window.gap)
-        if plan.applies_diff or (isinstance(plan.window, Inherit) and "diff" in self.schema):
-            diff, schema[c.DIFF] = c.DIFF, pl.Int64()
+        if plan.applies_diff or (isinstance(plan.window, Inherit) and rows_out.DIFF in self.schema):
+            diff, schema[c.WEIGHT] = c.WEIGHT, pl.Int64()
             internal[c.NET] = Net()
         schema |= self._reach_into_sides(schema)
         if plan.window.axis == "rows":
@@ -261,16 +261,16 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> tuple[Stamped, int]:
         """Rows as cells on the axis of time, and how many of them are behind the watermark."""
-        behind = int(is_late(rows[c.TIME], previous).sum()) if earliest is not None and earliest < previous else 0
-        return self._windows.assign(self._placed(rows, previous), earliest, previous), behind
+        late_rows = int(is_late(rows[c.TIME], previous).sum()) if earliest is not None and earliest < previous else 0
+        return self._windows.assign(self._placed(rows, previous), earliest, previous), late_rows
 
     def _by_offset(self, rows: pl.DataFrame, step: StepTime) -> tuple[Stamped, int]:
         """Rows as cells on the axis of their origin's offsets, and how many of the rows are late there."""
         assert step.offsets is not None
         rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
         rows = step.offsets.with_offsets(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
-        behind = rows.select(is_late(pl.col(c.AT), pl.col(c.PREVIOUS)).sum()).item()
-        return self._windows.assign(rows, None, step.previous), int(behind)
+        late_rows = rows.select(is_late(pl.col(c.AT), pl.col(c.PREVIOUS)).sum()).item()
+        return self._windows.assign(rows, None, step.previous), int(late_rows)
 
     def _numbered(
         self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], step: StepTime
@@ -299,10 +299,10 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         dead: list[pl.DataFrame],
         update: WindowUpdate[Any],
         previous: int,
-        behind: int,
+        late_rows: int,
     ) -> Output:
         plan, now = self.plan, state.now
-        refined = self._refined(behind, update, previous)
+        refined = self._refined(late_rows, update, previous)
         if update.outside is not None:
             nowhere = (
                 pl.lit("no_window").alias(c.REASON),
@@ -332,14 +332,14 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
             open_panes=self._windows.open(state.store),
         )
 
-    def _refined(self, behind: int, update: WindowUpdate[Any], previous: int) -> int:
+    def _refined(self, late_rows: int, update: WindowUpdate[Any], previous: int) -> int:
         if self._by_row and self.plan.offset is None:
             return 0
         late = (
             is_late(pl.col(c.TIME), previous) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.PREVIOUS))
         )
         elsewhere = (update.late, update.outside, update.failed, update.beyond)
-        return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
+        return late_rows - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 
     def _promise(self, state: State) -> int:
         """The output watermark: no pane with an earlier output time will follow, unless it refines an emitted one."""
@@ -352,15 +352,14 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
     def _nothing(self) -> pl.DataFrame:
         schema: dict[str, Any] = {name: self.schema[name] for name in self.plan.key}
         schema |= {c.START: pl.Int64, c.END: pl.Int64} | {n: self.bound.result_schema[n] for n in self.results}
-        schema |= {c.TIMING: pl.String, c.INDEX: pl.Int32, c.NONSPECULATIVE: pl.Int32}
-        return pl.DataFrame(
-            schema=schema | {c.IS_FIRST: pl.Boolean, c.PANE_TIME: pl.Int64, c.IS_LAST: pl.Boolean, "diff": pl.Int8}
-        )
+        schema |= {c.TIMING: pl.String, c.INDEX: pl.Int32, c.NONSPECULATIVE: pl.Int32, c.IS_FIRST: pl.Boolean}
+        return pl.DataFrame(schema=schema | {c.PANE_TIME: pl.Int64, c.IS_LAST: pl.Boolean, rows_out.DIFF: pl.Int8})
 
 
 def _counts(rows: int, update: WindowUpdate[Any], late: int, letters: pl.DataFrame, emitted: pl.DataFrame) -> Counts:
     dead = dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()) if letters.height else {}
-    timings = emitted.filter(pl.col("diff") > 0)[c.TIMING].value_counts().sort(c.TIMING) if emitted.height else None
+    added = emitted.filter(pl.col(rows_out.DIFF) > 0) if emitted.height else None
+    timings = None if added is None else added[c.TIMING].value_counts().sort(c.TIMING)
     return Counts(
         rows=rows,
         kept=update.entered,
@@ -368,7 +367,7 @@ def _counts(rows: int, update: WindowUpdate[Any], late: int, letters: pl.DataFra
         dead=dead,
         unemitted=update.unemitted,
         panes=dict(timings.iter_rows()) if timings is not None else {},
-        retractions=int((emitted["diff"] < 0).sum()),
+        retractions=int((emitted[rows_out.DIFF] < 0).sum()),
         forgotten_keys=update.forgotten,
     )
 
@@ -410,5 +409,5 @@ def check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
         check_offset(plan.offset, schema)
     if isinstance(plan.window, Inherit):
         check_window(schema)
-    if plan.mode == "discarding" and isinstance(plan.window, Inherit) and "diff" in schema:
+    if plan.mode == "discarding" and isinstance(plan.window, Inherit) and rows_out.DIFF in schema:
         raise PlanError(no_retractions(plan))

@@ -57,7 +57,7 @@ class AsyncMap:
         return str(getattr(self.fn, "__name__", repr(self.fn)))
 
     def schema_after(self, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
-        """The columns of the rows behind the calls."""
+        """The columns of the rows after the calls."""
         for column, dtype in self.output.items():
             if schema.get(column, dtype) != dtype:
                 raise PlanError(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def over_panes(plan: Plan, before: Plan) -> Plan:
-    """Return a plan as hosts run it behind another plan.
+    """Return a plan as hosts run it over the panes of another plan.
 
     Its watermark is the output watermark of the operator before. Retractions of that operator are applied, so that the
     windows of the later operator count every row once. A plan that cannot apply them is rejected.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
 from eventide._column_refs import in_unit
@@ -156,6 +156,36 @@ def summary_of(what: str, key: Iterable[str], names: Iterable[str] = ()) -> str:
     more = len(results) - _MAX_NAMES
     listed = ", ".join(results[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
     return f"{what}{by}: {listed}" if results else f"{what}{by}"
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """What plans over one stream, over a union, or over ``sides`` have in common."""
+
+    time: str | IngestionTime
+    key: tuple[str, ...]
+    watermark: Strategy
+    inputs: tuple[Input, ...] = field(default=(), kw_only=True)
+    sides: Sides | None = field(default=None, kw_only=True)
+    calls: tuple[AsyncMap, ...] = field(default=(), kw_only=True)
+
+    @property
+    def edges(self) -> tuple[Input, ...]:
+        """The inputs; a plan of one stream has one."""
+        return self.inputs or (Input("rows", self.time, self.key, self.watermark, self.calls),)
+
+    def at(self, edge: int) -> Self:
+        """The plan as the rows of one input see it."""
+        if not self.inputs:
+            return self
+        source = self.inputs[edge]
+        return replace(self, time=source.time, key=source.key, watermark=source.watermark, inputs=())
+
+    def with_inputs(self, inputs: tuple[Input, ...]) -> Self:
+        """The plan over other inputs."""
+        if self.inputs:
+            return replace(self, inputs=inputs, watermark=inputs[0].watermark)
+        return replace(self, watermark=inputs[0].watermark, calls=inputs[0].calls)
 
 
 def spans_bundles(plan: Plan) -> bool:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import polars as pl
 
 from eventide.errors import PlanError, did_you_mean, shown
-from eventide.plan.async_call import AsyncMap
-from eventide.plan.plan import IngestionTime, Input, Mode, Operation, RowGrain, Sides, summary_of
+from eventide.plan.plan import Mode, Operation, RowGrain, StreamPlan, summary_of
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.declared_columns import declared
 from eventide.processors.errors import cause_text, no_output
 from eventide.processors.keyed_state import COLUMNS
 from eventide.triggers import Trigger, on_update
-from eventide.watermarks import Strategy
 from eventide.windows import global_window
 from eventide.windows.global_window import GlobalWindow
 
@@ -26,21 +24,15 @@ Late = Literal["process", "divert"]
 
 
 @dataclass(frozen=True)
-class ProcessPlan:
+class ProcessPlan(StreamPlan):
     """A processor over one stream, over a union, or over ``sides`` whose rows differ."""
 
-    time: str | IngestionTime
-    key: tuple[str, ...]
-    watermark: Strategy
     processor: Processor
     state: Mapping[str, pl.DataType]
     output: Mapping[str, pl.DataType]
     name: str
     on_error: OnError = "raise"
     late: Late = "process"
-    inputs: tuple[Input, ...] = ()
-    sides: Sides | None = None
-    calls: tuple[AsyncMap, ...] = ()
 
     operation: ClassVar[Operation] = "processor"
 
@@ -56,24 +48,6 @@ class ProcessPlan:
     applies_diff = False
     offset = None
     counts_all_keys = False
-
-    @property
-    def edges(self) -> tuple[Input, ...]:
-        """The inputs; a plan of one stream has one."""
-        return self.inputs or (Input("rows", self.time, self.key, self.watermark, self.calls),)
-
-    def at(self, edge: int) -> ProcessPlan:
-        """The plan as the rows of one input see it."""
-        if not self.inputs:
-            return self
-        source = self.inputs[edge]
-        return replace(self, time=source.time, key=source.key, watermark=source.watermark, inputs=())
-
-    def with_inputs(self, inputs: tuple[Input, ...]) -> ProcessPlan:
-        """The plan over other inputs."""
-        if self.inputs:
-            return replace(self, inputs=inputs, watermark=inputs[0].watermark)
-        return replace(self, watermark=inputs[0].watermark, calls=inputs[0].calls)
 
     @property
     def window(self) -> GlobalWindow:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from eventide._arguments import byte_count, is_integer
 from eventide.aggregates import Aggregate
 from eventide.errors import PlanError, shown
-from eventide.plan.async_call import AsyncMap
-from eventide.plan.plan import IngestionTime, Input, Mode, Operation, OutputTime, Sides, Window, summary_of
+from eventide.plan.plan import Mode, Operation, OutputTime, StreamPlan, Window, summary_of
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
-from eventide.watermarks import Strategy
 from eventide.windows import Sessions, WindowKind
 from eventide.windows.lateness import Lateness
 
@@ -42,12 +40,9 @@ class StateLimits:
 
 
 @dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(StreamPlan):
     """A windowed aggregate over one stream, over a union, or over ``sides`` that are grouped or joined."""
 
-    time: str | IngestionTime
-    key: tuple[str, ...]
-    watermark: Strategy
     window: Window
     trigger: Trigger
     allowed_lateness: int
@@ -55,9 +50,6 @@ class WindowPlan:
     aggregates: Mapping[str, Aggregate]
     skip_unchanged: bool = False
     output_time: OutputTime = "end"
-    inputs: tuple[Input, ...] = ()
-    sides: Sides | None = None
-    calls: tuple[AsyncMap, ...] = ()
     limits: StateLimits | None = None
     applies_diff: bool | None = None
 
@@ -69,24 +61,6 @@ class WindowPlan:
     def summary(self) -> str:
         """What the plan does, and for which key, in one line."""
         return summary_of(self.window.describe(), self.key, self.aggregates)
-
-    @property
-    def edges(self) -> tuple[Input, ...]:
-        """The inputs; a plan of one stream has one."""
-        return self.inputs or (Input("rows", self.time, self.key, self.watermark, self.calls),)
-
-    def at(self, edge: int) -> WindowPlan:
-        """The plan as the rows of one input see it."""
-        if not self.inputs:
-            return self
-        source = self.inputs[edge]
-        return replace(self, time=source.time, key=source.key, watermark=source.watermark, inputs=())
-
-    def with_inputs(self, inputs: tuple[Input, ...]) -> WindowPlan:
-        """The plan over other inputs."""
-        if self.inputs:
-            return replace(self, inputs=inputs, watermark=inputs[0].watermark)
-        return replace(self, watermark=inputs[0].watermark, calls=inputs[0].calls)
 
     @property
     def offset(self) -> str | None:

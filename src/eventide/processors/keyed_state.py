@@ -18,6 +18,7 @@ from eventide.processors.errors import columns_missing
 from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, row_hashes
 from eventide.time import FIRST, LAST, MIN, time_column
+from eventide.windows.lateness import is_due
 
 ALONE = "__alone"  # the key column of plans without a key
 _GONE = "__gone"
@@ -83,12 +84,12 @@ class KeyedChanges:
         if self.rows.is_empty():
             return table
         table, taken = table.take(row_hashes(self.rows, self.by), due=_NEVER, clock=_NEVER)
-        kept = [self.without(rows) for rows in taken]  # others with the same hash
+        others = [self.without(rows) for rows in taken]  # others with the same hash
         living = self.living()
         living = living.with_columns(
             row_hashes(living, self.by).alias(HASH), due.cast(pl.Int64).alias(DUE), clock.cast(pl.Int64).alias(CLOCK)
         )
-        return table.put(pl.concat([*kept, living]))
+        return table.put(pl.concat([*others, living]))
 
     def _note(self, rows: pl.DataFrame) -> None:
         if rows.is_empty():
@@ -142,7 +143,7 @@ class KeyedState:
         """Remove the state of the keys of these rows."""
         self._changes.remove(self._keys.of(rows, "state.remove()"))
 
-    def kept(self) -> PaneTable:
+    def updated_table(self) -> PaneTable:
         """Return the table after the bundle."""
         return self._changes.apply_to(self._table, due=_NEVER_DUE, clock=_NEVER_DUE)
 
@@ -226,13 +227,13 @@ class Timers:
         if not taken and self._changes.rows.is_empty():
             return self._none
         stored = [self._changes.without(rows.select(list(self._schema))) for rows in taken]
-        ready = (_EVENT & (pl.col(AT) <= reach.watermark)) | (_BATCH & (pl.col(AT) <= reach.now))
+        ready = (_EVENT & is_due(pl.col(AT), reach.watermark)) | (_BATCH & is_due(pl.col(AT), reach.now))
         fresh = self._changes.living().filter(ready)
         self._changes.remove(fresh)
         due = pl.concat([*stored, fresh]).sort(AT, TIMER, ON_CLOCK, *self._keys.schema, maintain_order=True)
         return due.select(*self._keys.schema, TIMER, pl.col(AT).cast(_INSTANT), ON_CLOCK)
 
-    def kept(self) -> PaneTable:
+    def updated_table(self) -> PaneTable:
         """Return the table after the bundle."""
         return self._changes.apply_to(
             self._table, due=pl.when(_EVENT).then(pl.col(AT)), clock=pl.when(_BATCH).then(pl.col(AT))

@@ -18,7 +18,7 @@ from eventide.watermarks import Watermark
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedRows:
     """Rows of one input that the processor rejected, by their numbers, and the reasons."""
 
     edge: str
@@ -58,7 +58,7 @@ class Context:
         self.watermark = watermark  # the minimum of all inputs
         self.watermarks = watermarks  # of each input, by name
         self.emitted: list[pl.DataFrame] = []
-        self.rejected: list[Rejected] = []
+        self.rejected: list[RejectedRows] = []
         self.at = TimerRequest(now, False)
         self._edge: str | None = None
         self._open: set[int] = set()
@@ -87,7 +87,9 @@ class Context:
                 "frame, and keep its columns that begin with two underscores."
             )
         self._open -= set(numbers)
-        self.rejected.append(Rejected(self._edge, numbers, [why] * len(numbers) if isinstance(why, str) else list(why)))
+        self.rejected.append(
+            RejectedRows(self._edge, numbers, [why] * len(numbers) if isinstance(why, str) else list(why))
+        )
 
     def set_rows(self, edge: str | None, rows: int = 0) -> None:
         """Set the input and the number of the rows that ``dead`` accepts; None after the call."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventide._jvm import hadoop
-from eventide._paths import make_directory, sync_directory
+from eventide._paths import make_directory, sync
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,9 +47,9 @@ def replace_directory(
             pq.write_table(rows, out, compression=compression, store_schema=False)
             out.flush()
             os.fsync(out.fileno())
-        sync_directory(unfinished)
+        sync(unfinished)
         if _rename(unfinished, directory):
-            sync_directory(directory.parent)
+            sync(directory.parent)
             return
         names = {entry.name for entry in directory.iterdir()}
         if names == {_FILE} and filecmp.cmp(unfinished / _FILE, directory / _FILE, shallow=False):
@@ -57,7 +57,7 @@ def replace_directory(
         check_writer()
         if names == {_FILE}:
             (unfinished / _FILE).replace(directory / _FILE)
-            sync_directory(directory)
+            sync(directory)
         else:
             _exchange(unfinished, directory)
     finally:
@@ -124,7 +124,7 @@ def _exchange(unfinished: Path, directory: Path) -> None:
     retired = _hidden(directory)
     directory.rename(retired)
     unfinished.rename(directory)
-    sync_directory(directory.parent)
+    sync(directory.parent)
     shutil.rmtree(retired, ignore_errors=True)
 
 

@@ -100,7 +100,7 @@ class CollectingSink(Protocol):
 
     @property
     def collects(self) -> bool:
-        """Whether it does."""
+        """Whether the sink collects batches in the driver."""
         ...
 
 

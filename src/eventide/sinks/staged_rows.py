@@ -100,9 +100,9 @@ def merge_staged(connection: Connection, sql: Statements) -> None:
         connection.run(f"INSERT INTO {sql.target} ({columns}) SELECT {columns} FROM {STAGED}")
         return
     types = staged_types(sql)
-    kept = {name: types[name] for name in (*layout.columns, DIFF)}
-    connection.run(f"CREATE TEMPORARY TABLE {LAST} ({definitions(kept)})")
-    connection.run(f"INSERT INTO {LAST} ({column_list(kept)}) {_decisive_rows(sql)}")
+    stored = {name: types[name] for name in (*layout.columns, DIFF)}
+    connection.run(f"CREATE TEMPORARY TABLE {LAST} ({definitions(stored)})")
+    connection.run(f"INSERT INTO {LAST} ({column_list(stored)}) {_decisive_rows(sql)}")
     connection.run(f"CREATE TEMPORARY VIEW {REMOVED} AS {_removed(layout)}")
     connection.run(sql.delete_copies if layout.many == "each" else sql.delete)
     connection.run(f"DROP VIEW {REMOVED}")

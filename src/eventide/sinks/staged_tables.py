@@ -87,7 +87,7 @@ class PostgresStaging:
         return reason and f"the executors cannot connect to {self.database.url}: {reason}"
 
     def write(self, batch: SinkBatch, table: str) -> list[WrittenPart]:
-        """Let the executors write a batch into its staging table. Return the attempts that succeeded."""
+        """Write a batch into its staging table, on the executors. Return the attempts that succeeded."""
         rows = flatten(batch.dataframe, self.sql.layout.read)
         results = rows.mapInArrow(partition_writer(self.database, self.sql, table), _RESULT).collect()
         return [WrittenPart(row["attempt"], row["rows"]) for row in results]
@@ -105,7 +105,7 @@ class PostgresStaging:
     def clean(self, query: str, batch_id: int) -> None:
         """Drop the staging tables of this output, if any may be left."""
         if self._may_be_left:
-            self._may_be_left = not self.store.on_connection(lambda found: self._drop(found, query), batch_id)
+            self._may_be_left = not self.store.on_connection(lambda connection: self._drop(connection, query), batch_id)
 
     def _merge(self, connection: Connection, table: str, parts: Sequence[WrittenPart], batch_id: int) -> None:
         connection.run(f"CREATE TEMPORARY TABLE {ATTEMPTS} ({ATTEMPT} bigint)")

@@ -163,6 +163,15 @@ def older_file(file: Path) -> Path:
     return file.with_name(f"{file.stem}.older{file.suffix}")
 
 
+def read_lines(file: Path, offset: int = 0) -> tuple[list[bytes], int]:
+    """Return the complete lines from an offset on, and where they end. A crash may have truncated the last line."""
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        content = opened.read()
+    end = content.rfind(b"\n") + 1
+    return content[:end].splitlines(), offset + end
+
+
 def failure_text(cause: Exception) -> str:
     r"""Return why a query failed, in Eventide's words where it or its absence was the reason.
 

@@ -111,7 +111,7 @@ class Tracked:
 
 
 def process_summaries(stage: Stage, store: BucketStateStore, bucket: int, rows: Iterable[Any]) -> Iterator[Row]:
-    """Track the progress that arrived at a bucket, if any did, and let all other pages pass."""
+    """Track the progress that arrived at a bucket, if any did, and pass on all other pages."""
     freeze_gc()
     tracked: list[Any] = []
     others: list[Any] = []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from eventide import _columns as c
+from eventide._formats import FORMATS
 from eventide._hints import with_option_hints
 from eventide.metrics import Gap, instant_text
 from eventide.operators.call_queue import CallQueue
@@ -36,7 +37,7 @@ from eventide.spark.stored_progress import Origin, stored_gaps, stored_origins
 from eventide.state import format as snapshot
 from eventide.state.block_codec import read_blocks
 from eventide.state.commit_record import Record, Span
-from eventide.state.format import FORMATS, StateHeader
+from eventide.state.format import StateHeader
 from eventide.state.operator_state import CALLS, schemas_in
 from eventide.state.pages import PageReader
 from eventide.state.pane_table import DUE

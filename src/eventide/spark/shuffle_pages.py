@@ -108,7 +108,7 @@ def stamp_to_bytes(stamp: Stamp) -> bytes:
             "rows": stamp.rows,
             "dead": list(stamp.dead),
             "summary": stamp.summary if stamp.summary.height else None,
-            "behind": stamp.behind,
+            "late_rows": stamp.late_rows,
             "stamped": stamped,
             "edge": stamp.edge,
         },

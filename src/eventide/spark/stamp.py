@@ -180,7 +180,7 @@ def _summary_page(stage: Stage, summary: pl.DataFrame, now: int, sequence: int, 
 def _has_content(stamp: Stamp) -> bool:
     """Return whether a part of a stamp has rows or counts. Without a summary, others need not be sent."""
     frames = [*stamp.dead, *(getattr(stamp.stamped, name) for name in _FRAMES)]
-    return stamp.rows > 0 or stamp.behind > 0 or any(frame is not None and frame.height for frame in frames)
+    return stamp.rows > 0 or stamp.late_rows > 0 or any(frame is not None and frame.height for frame in frames)
 
 
 def unreadable_stamp(operator: StreamOperator, detail: str, now: int, edge: int = 0) -> Stamp:
@@ -218,7 +218,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
             stamp.rows if bucket == home else 0,
             tuple(frame[bucket] for frame in dead),
             stamp.summary,
-            stamp.behind if bucket == home else 0,
+            stamp.late_rows if bucket == home else 0,
             Stamped(*(frame[bucket] for frame in split)),
             stamp.edge,
         )

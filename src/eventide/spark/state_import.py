@@ -141,7 +141,7 @@ def _renumber(files: DirectoryStorage, version: int) -> None:
 
 
 def relocate(files: DirectoryStorage, checkpoint: DirectoryStorage) -> None:
-    """Let the metadata of the operators below ``files`` name the schema files in ``checkpoint``."""
+    """Point the metadata of the operators below ``files`` to the schema files in ``checkpoint``."""
     for name in files.walk(_STATE):
         if _METADATA.fullmatch(name):
             _relocate(files, f"{_STATE}/{name}", checkpoint)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from eventide._paths import make_directory, sync_directory
+from eventide._paths import make_directory, sync
 from eventide.spark.errors import not_exclusive
 
 RECORDS = "eventide/commits"
@@ -133,14 +133,14 @@ class LocalStorage:
         finally:
             unfinished.unlink(missing_ok=True)
         if created:
-            sync_directory(path.parent)
+            sync(path.parent)
         return created
 
     def replace(self, name: str, body: bytes) -> None:
         """Write a temporary file, flush it, and rename it."""
         path = self._directory / name
         self._write(path, [body]).replace(path)
-        sync_directory(path.parent)
+        sync(path.parent)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Read a range."""
@@ -172,11 +172,11 @@ class LocalStorage:
         path = self._directory / name
         for folder, _, names in os.walk(path):
             for file in names:
-                _flush(Path(folder) / file)
-            sync_directory(Path(folder))
+                sync(Path(folder) / file)
+            sync(Path(folder))
         if path.is_file():
-            _flush(path)
-        sync_directory(path.parent)
+            sync(path)
+        sync(path.parent)
 
     def _entries(self, folder: str) -> Sequence[str]:
         try:
@@ -205,7 +205,7 @@ class LocalStorage:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         (self._directory / source).replace(path)
         self._folders.clear()
-        sync_directory(path.parent)
+        sync(path.parent)
 
     def remove(self, name: str) -> None:
         """Delete a file or a tree."""
@@ -268,11 +268,6 @@ def read_text(storage: Storage, name: str) -> str | None:
         return storage.read(name).decode()
     except FileNotFoundError:
         return None
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def bounds(size: int, offset: int, length: int | None) -> tuple[int, int]:

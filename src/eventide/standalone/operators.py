@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from eventide.standalone.intake import Roles, check_names, roles
 from eventide.standalone.output import Downstream
 from eventide.standalone.policies import Policies, full_size
 from eventide.standalone.progress import AxisConfig, retention
-from eventide.standalone.window_contents import NewMessages, Results
+from eventide.standalone.window_contents import Content, NewMessages, Results
 from eventide.standalone.window_operator import Dead, WindowOperator
-from eventide.state.message_layout import Size, layout_of
+from eventide.state.message_layout import MessageLayout, Size, layout_of
 from eventide.triggers import Trigger, every, never, on_update
-from eventide.windows import Sessions, WindowKind
+from eventide.windows import Axis, Sessions, WindowKind
 
 NOT_EARLY = never()
 LATE_IN_BATCHES = every("10 seconds")
@@ -70,12 +71,9 @@ class WindowAggregator(WindowOperator):
         dead: Dead | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        name = "WindowAggregator"
-        assigner = fixed_windows(name, window, first_only=False)
-        columns = roles(name, time=time, offset=offset, window_key=key)
-        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
-        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
-        config = _aggregate_config(columns, assigner, axis_config, aggregates, policies)
+        assigner = fixed_windows("WindowAggregator", window, first_only=False)
+        columns = roles("WindowAggregator", time=time, offset=offset, window_key=key)
+        config = _config(columns, assigner, _Aggregated(aggregates), early, late, full, allowed_lateness, limit_rows)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
 
@@ -113,64 +111,10 @@ class SessionAggregator(WindowOperator):
         dead: Dead | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        name = "SessionAggregator"
-        assigner = session_windows(name, window)
-        columns = roles(name, time=time, offset=offset, window_key=key)
-        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
-        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
-        config = _aggregate_config(columns, assigner, axis_config, aggregates, policies)
+        assigner = session_windows("SessionAggregator", window)
+        columns = roles("SessionAggregator", time=time, offset=offset, window_key=key)
+        config = _config(columns, assigner, _Aggregated(aggregates), early, late, full, allowed_lateness, limit_rows)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
-
-
-def _aggregate_config(
-    columns: Roles,
-    assigner: FixedAssigner | SessionAssigner,
-    axis_config: AxisConfig,
-    aggregates: Mapping[str, Aggregate],
-    policies: Policies,
-) -> OperatorConfig:
-    if not aggregates:
-        raise no_aggregates()
-    check_names([*columns.window_key, *aggregates])
-    session = isinstance(assigner, SessionAssigner)
-
-    def content(schema: pl.Schema) -> Results:
-        return Results(aggregates, columns.window_key, schema, by_session=session)
-
-    return OperatorConfig(
-        columns,
-        assigner,
-        policies,
-        axis_config,
-        layout_of(axis_config.axis, "aggregate", session=session),
-        content,
-        content_description=", ".join(f"{name} = {aggregate}" for name, aggregate in aggregates.items()),
-        shows_replaced=session,
-    )
-
-
-def _axis_config(
-    columns: Roles,
-    assigner: FixedAssigner | SessionAssigner,
-    allowed_lateness: str | timedelta | None,
-    limit_rows: int | None,
-) -> AxisConfig:
-    """Return the axis of windows. Sessions need a key; windows and a retention in time need a time column."""
-    axis, session = assigner.kind.axis, isinstance(assigner, SessionAssigner)
-    if session and not columns.window_key:
-        raise PlanError(
-            f"{columns.operator} needs key=…, the column or columns that say whose session a message belongs to."
-        )
-    if axis == "time" and columns.time is None:
-        raise PlanError(f"{columns.operator} needs time=…, the column of event times, for windows in time.")
-    if allowed_lateness is not None and columns.time is None:
-        raise PlanError(
-            f"{columns.operator}: allowed_lateness= needs time=…, the column with the event time of messages. Name it, "
-            "or use limit_rows= only."
-        )
-    per_key = axis == "rows" and not session and bool(columns.window_key)
-    knows_next = axis == "rows" and session
-    return AxisConfig(axis, per_key, retention(allowed_lateness, limit_rows), knows_next)
 
 
 class JoinWindow(WindowOperator):
@@ -210,12 +154,9 @@ class JoinWindow(WindowOperator):
         dead: Dead | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        name = "JoinWindow"
-        assigner = fixed_windows(name, window, first_only=True)
-        columns = roles(name, time=time, offset=offset, join_key=key)
-        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
-        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
-        config = _join_config(columns, assigner, axis_config, policies, time_range, size)
+        assigner = fixed_windows("JoinWindow", window, first_only=True)
+        columns = roles("JoinWindow", time=time, offset=offset, join_key=key)
+        config = _config(columns, assigner, _Joined(time_range, size), early, late, full, allowed_lateness, limit_rows)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
 
@@ -254,34 +195,99 @@ class SessionJoinWindow(WindowOperator):
         dead: Dead | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        name = "SessionJoinWindow"
-        assigner = session_windows(name, window)
-        columns = roles(name, time=time, offset=offset, window_key=key, join_key=on)
-        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
-        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
-        config = _join_config(columns, assigner, axis_config, policies, time_range, size)
+        assigner = session_windows("SessionJoinWindow", window)
+        columns = roles("SessionJoinWindow", time=time, offset=offset, window_key=key, join_key=on)
+        config = _config(columns, assigner, _Joined(time_range, size), early, late, full, allowed_lateness, limit_rows)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
 
-def _join_config(
+@dataclass(frozen=True)
+class _Aggregated:
+    """The contents of windows of aggregates: results."""
+
+    aggregates: Mapping[str, Aggregate]
+
+    def layout(self, columns: Roles, axis: Axis, *, session: bool) -> MessageLayout:
+        if not self.aggregates:
+            raise no_aggregates()
+        check_names([*columns.window_key, *self.aggregates])
+        return layout_of(axis, "aggregate", session=session)
+
+    def content(self, columns: Roles, *, session: bool) -> Callable[[pl.Schema], Content]:
+        return lambda schema: Results(self.aggregates, columns.window_key, schema, by_session=session)
+
+    def describe(self) -> str:
+        return ", ".join(f"{name} = {aggregate}" for name, aggregate in self.aggregates.items())
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """The contents of windows of a join: messages that were not emitted yet."""
+
+    time_range: bool
+    size: Size
+
+    def layout(self, columns: Roles, axis: Axis, *, session: bool) -> MessageLayout:
+        if self.size not in ("small", "large"):
+            raise PlanError(f"size={shown(self.size)}: {did_you_mean(str(self.size), ['small', 'large'])}")
+        equal = bool(columns.join_key)
+        return layout_of(axis, "join", equal=equal, time_range=self.time_range, size=self.size, session=session)
+
+    def content(self, columns: Roles, *, session: bool) -> Callable[[pl.Schema], Content]:
+        def content(schema: pl.Schema) -> NewMessages:
+            check_names(schema)
+            return NewMessages(columns.window_key, schema)
+
+        return content
+
+    def describe(self) -> str:
+        return "the messages that are new"
+
+
+def _config(
     columns: Roles,
     assigner: FixedAssigner | SessionAssigner,
-    axis_config: AxisConfig,
-    policies: Policies,
-    time_range: bool,
-    size: Size,
+    contents: _Aggregated | _Joined,
+    early: Trigger,
+    late: Trigger,
+    full: Mapping[str, object] | None,
+    allowed_lateness: str | timedelta | None,
+    limit_rows: int | None,
 ) -> OperatorConfig:
     session = isinstance(assigner, SessionAssigner)
-    if size not in ("small", "large"):
-        raise PlanError(f"size={shown(size)}: {did_you_mean(str(size), ['small', 'large'])}")
-
-    def content(schema: pl.Schema) -> NewMessages:
-        check_names(schema)
-        return NewMessages(columns.window_key, schema)
-
-    layout = layout_of(
-        axis_config.axis, "join", equal=bool(columns.join_key), time_range=time_range, size=size, session=session
-    )
+    axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
+    policies = Policies(early, late, full_size(full, axis_config.axis), operator=columns.operator)
     return OperatorConfig(
-        columns, assigner, policies, axis_config, layout, content, content_description="the messages that are new"
+        columns,
+        assigner,
+        policies,
+        axis_config,
+        contents.layout(columns, axis_config.axis, session=session),
+        contents.content(columns, session=session),
+        content_description=contents.describe(),
+        shows_replaced=session and isinstance(contents, _Aggregated),
     )
+
+
+def _axis_config(
+    columns: Roles,
+    assigner: FixedAssigner | SessionAssigner,
+    allowed_lateness: str | timedelta | None,
+    limit_rows: int | None,
+) -> AxisConfig:
+    """Return the axis of windows. Sessions need a key; windows and a retention in time need a time column."""
+    axis, session = assigner.kind.axis, isinstance(assigner, SessionAssigner)
+    if session and not columns.window_key:
+        raise PlanError(
+            f"{columns.operator} needs key=…, the column or columns that say whose session a message belongs to."
+        )
+    if axis == "time" and columns.time is None:
+        raise PlanError(f"{columns.operator} needs time=…, the column of event times, for windows in time.")
+    if allowed_lateness is not None and columns.time is None:
+        raise PlanError(
+            f"{columns.operator}: allowed_lateness= needs time=…, the column with the event time of messages. Name it, "
+            "or use limit_rows= only."
+        )
+    per_key = axis == "rows" and not session and bool(columns.window_key)
+    knows_next = axis == "rows" and session
+    return AxisConfig(axis, per_key, retention(allowed_lateness, limit_rows), knows_next)

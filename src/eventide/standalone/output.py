@@ -9,7 +9,8 @@ from typing import TypeAlias
 import polars as pl
 
 from eventide import _columns as c
-from eventide.errors import Refused
+from eventide.errors import Rejected
+from eventide.operators.emission import FIRST_INDEX
 from eventide.panes import (
     EMITTED_AT,
     INSTANT,
@@ -32,7 +33,7 @@ _log = logging.getLogger("eventide.standalone")
 def output_rows(emitted: pl.DataFrame, content: pl.DataFrame, config: OperatorConfig, now: int) -> pl.DataFrame:
     """Return the outputs of windows with the columns of panes; sessions also name the windows that they replace."""
     timing = pl.col(c.TIMING) if c.TIMING in emitted.columns else pl.lit(None, TIMING).alias(c.TIMING)
-    panes = emitted.select(*WINDOW_NAME, c.REPLACED, timing, pl.col(c.EMITTED_PANES).fill_null(0))
+    panes = emitted.select(*WINDOW_NAME, c.REPLACED, timing, pl.col(c.EMITTED_PANES).fill_null(FIRST_INDEX))
     visible = [name for name in content.columns if name not in WINDOW_NAME]
     pane_columns = [
         pl.col(c.TIMING).alias(PANE_TIMING),
@@ -112,7 +113,7 @@ class Outbox:
             self._pending.append((self.last, numbered))
 
     def send(self) -> bool:
-        """Send the pending outputs in order. False: one was refused, and it stays pending with all after it."""
+        """Send the pending outputs in order. False: one was rejected, and it stays pending with all after it."""
         if self._downstream is None:
             return True
         sent = 0
@@ -121,14 +122,14 @@ class Outbox:
                 if self._downstream(output) is False:
                     break
                 sent += 1
-        except Refused as refusal:
-            _log.info("downstream refused an output: %s", refusal)
+        except Rejected as rejection:
+            _log.info("downstream rejected an output: %s", rejection)
         finally:  # accepted outputs are not sent again, even if a later one fails
             self._remove(sent)
             self.blocked = bool(self._pending)
         if self.blocked:
             _log.warning(
-                "downstream refused an output; %d are pending, and no messages are accepted", len(self._pending)
+                "downstream rejected an output; %d are pending, and no messages are accepted", len(self._pending)
             )
         return not self.blocked
 

@@ -14,7 +14,7 @@ from eventide.errors import PlanError, shown
 from eventide.standalone.offsets import Offsets
 from eventide.time import MIN, duration, format_duration
 from eventide.windows import Axis
-from eventide.windows.lateness import is_complete
+from eventide.windows.lateness import Lateness, is_complete, is_expired
 from eventide.windows.rows import row_numbers
 
 _KEY_POSITIONS = {c.SESSION: pl.String, c.STREAM_POSITION: pl.Int64, c.RETENTION_FLOOR: pl.Int64}
@@ -29,7 +29,7 @@ class Retention:
 
     def floor(self, windows: pl.DataFrame, position: int) -> int:
         """Return the retention floor on the time axis: windows that end there, or before, are dropped."""
-        floor = MIN if self.time is None or position < MIN + self.time else position - self.time
+        floor = MIN if self.time is None else Lateness(self.time).live_from(position)
         if self.rows is None or windows.is_empty():
             return floor
         # The newest windows within the limit stay, and the newest window in any case.
@@ -48,7 +48,7 @@ class Retention:
         key = by.meta.output_name()
         is_full = is_complete(pl.col(c.END), pl.col(c.STREAM_POSITION))
         full = windows.filter(is_full).select(by, c.END, c.LAST_TIME).sort(c.END)
-        old = full.filter(pl.col(c.LAST_TIME).cum_max().over(key) <= newest - self.time)
+        old = full.filter(is_expired(pl.col(c.LAST_TIME).cum_max().over(key), newest, self.time))
         return old.group_by(key, maintain_order=True).agg(pl.col(c.END).max().alias(c.RETENTION_FLOOR))
 
     def describe(self) -> str:

@@ -1,6 +1,6 @@
 """The standalone window operator: the procedure that all of its kinds share.
 
-1. While downstream refuses outputs, no message is accepted.
+1. While downstream rejects outputs, no message is accepted.
 2. A message whose offset was processed before is a replay, and changes nothing.
 3. A message whose windows have all expired is a dead letter.
 4. Other messages are added to their windows, which are created if needed.
@@ -36,7 +36,7 @@ from typing import Any, Self, TypeAlias
 import polars as pl
 
 from eventide import _columns as c
-from eventide.errors import DataError, PlanError, Refused
+from eventide.errors import DataError, PlanError, Rejected
 from eventide.panes import WINDOW
 from eventide.standalone.config import OperatorConfig
 from eventide.standalone.intake import ArrivalClock, Instant, Rows, admit, frame_of
@@ -95,8 +95,8 @@ class WindowOperator:
         Several messages are one step: policies are evaluated once, after the last of them.
         """
         if self._outbox.blocked:
-            raise Refused(
-                f"This operator accepts no messages now: downstream refused a result, and {len(self._outbox.pending)} "
+            raise Rejected(
+                f"This operator accepts no messages now: downstream rejected a result, and {len(self._outbox.pending)} "
                 "are pending. Nothing is lost. Call timeout() until it returns True, then add this message again."
             )
         frame = frame_of(message, self._schema)
@@ -106,7 +106,7 @@ class WindowOperator:
         self._deliver(self._process(messages, unusable, arrival))
 
     def timeout(self, *, now: Instant | None = None) -> bool:
-        """Let time pass: send refused outputs again, then emit what is due. False: downstream refuses again."""
+        """Advance to ``now``: send rejected outputs again, then emit what is due. False: downstream rejects again."""
         arrival = self._clock.advance(now)
         if self._outbox.blocked and not self._send():
             return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide import _columns as c
-from eventide.operators.emission import next_index
+from eventide.operators.emission import FIRST_INDEX, new_window, next_index
 from eventide.standalone.assignment import FixedAssigner, SessionAssigner
 from eventide.standalone.policies import Policies
 from eventide.standalone.progress import Progress
@@ -80,7 +80,7 @@ class WindowTransitions:
             *content.after_emission(),
         ]
         self._after_emission = [
-            next_index(pl.col(c.EMITTED_PANES).fill_null(0), emitted).alias(c.EMITTED_PANES),
+            next_index(pl.col(c.EMITTED_PANES).fill_null(FIRST_INDEX), emitted).alias(c.EMITTED_PANES),
             *(
                 pl.when(emitted).then(value).otherwise(name).alias(name)
                 for value, name in ((value, value.meta.output_name()) for value in reset)
@@ -126,9 +126,9 @@ class WindowTransitions:
         windows = self._policies.evaluate(windows, now).with_columns(emit, expired.alias(c.EXPIRED))
         emitted = windows.filter(c.EMIT)
         emitted = emitted.sort(c.END, c.START, c.SESSION) if emitted.height > 1 else emitted
-        gone = windows.filter(c.EXPIRED).select(WINDOW_NAME) if windows[c.EXPIRED].any() else windows.clear()
+        removed = windows.filter(c.EXPIRED).select(WINDOW_NAME) if windows[c.EXPIRED].any() else windows.clear()
         live = windows.lazy().filter(~pl.col(c.EXPIRED)).with_columns(self._after_emission).select(self.schema.names())
-        return EvaluatedWindows(live.collect(engine="in-memory"), emitted, gone)
+        return EvaluatedWindows(live.collect(engine="in-memory"), emitted, removed)
 
     def _new(self, assigned: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Return the messages of each window as a new window."""
@@ -160,7 +160,7 @@ class WindowTransitions:
         stored = pl.col(c.EMITTED_PANES).is_not_null()
         unchanged = stored & (pl.col(c.START) == pl.col(c.OLD_START)) & (pl.col(c.END) == pl.col(c.OLD_END))
         old_bounds = pl.concat_list(pl.struct(start=c.OLD_START, end=c.OLD_END))
-        was_emitted = (pl.col(c.EMITTED_PANES) > 0) & ~pl.col(_UNCHANGED)
+        was_emitted = (pl.col(c.EMITTED_PANES) > FIRST_INDEX) & ~pl.col(_UNCHANGED)
         replaced = pl.when(was_emitted).then(old_bounds).otherwise(_NOTHING_REPLACED)
         windows = (
             together.lazy()
@@ -174,16 +174,12 @@ class WindowTransitions:
                 pl.col(c.FIRST_TIME).min(),
                 pl.col(c.LAST_TIME).max(),
                 pl.col(c.ROWS, c.PENDING, _ADDED).sum(),
-                # Panes of a window whose bounds have changed are numbered from 0 again.
-                pl.when(pl.col(_UNCHANGED).any())
-                .then(pl.col(c.EMITTED_PANES).max())
-                .when(stored.any())
-                .then(0)
-                .alias(c.EMITTED_PANES),
+                pl.col(c.EMITTED_PANES).max(),
                 pl.col(c.REPLACED).list.explode(keep_nulls=False, empty_as_null=False),
                 (~pl.col(_UNCHANGED).any()).alias(MOVED),
                 *self._policies.trigger.merged(),
             )
+            .with_columns(new_window(stored & pl.col(MOVED), [c.EMITTED_PANES]))
             .join(self._content.merge(together).lazy(), on=WINDOW_NAME, how="left", maintain_order="left")
         )
         return windows.select(*self.schema.names(), _ADDED, MOVED).collect(engine="in-memory")

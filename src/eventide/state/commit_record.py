@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from eventide._formats import FORMATS
 from eventide.errors import DataError
-from eventide.state.format import FORMATS
 
 _MAGIC = b"EVRECORD"
 _HEAD = struct.Struct(">8sI")  # magic, format

@@ -1,4 +1,4 @@
-"""The bytes of stored state, and the version number of every stored format.
+"""The bytes of stored state. ``_formats.py`` has their version number.
 
 A state, a header and a page are a JSON header, followed by binary parts: frames as Arrow IPC streams, or pages.
 """
@@ -10,21 +10,13 @@ import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
+from eventide._formats import FORMATS
 from eventide.errors import DataError
 from eventide.kernels.frames import Compression, write_ipc
-
-# Raise a number when bytes of that format change their meaning. `eventide.marks` imports nothing of this package, so
-# the number of its tables and reader groups is `STORAGE_FORMAT` in `marks/stores/store.py`.
-FORMATS: Final[Mapping[str, int]] = {
-    "state": 1,  # a saved state, its header and its pages, including watermark trackers
-    "commit record": 1,  # the file that a batch with state in the driver writes
-    "query record": 1,  # the file in a checkpoint that describes the query
-    "standalone store": 1,  # the SQLite file of a standalone operator
-}
 
 _MAGIC = b"eventide"
 _PREFIX = struct.Struct(">8sIQ")  # magic, format, length of the JSON header

@@ -170,8 +170,8 @@ def with_queries(select: exp.Expr, scope: Scope) -> Scope:
             raise LocatedError(
                 query.args["alias"], f"WITH has two queries named {query.alias!r}. Give one of them another name."
             )
-        behind = [*named[number + 1 :], *(part for part in select.iter_expressions() if part is not ctes)]
-        if not any(_reads(part, query.alias) for part in behind):
+        readers = [*named[number + 1 :], *(part for part in select.iter_expressions() if part is not ctes)]
+        if not any(_reads(part, query.alias) for part in readers):
             raise LocatedError(
                 query.args["alias"],
                 f"No later query reads {query.alias!r}, a query of WITH. Leave it out, or move it before its reader.",

@@ -54,7 +54,7 @@ class GroupedColumns:
     _chosen: dict[str, exp.Expr] = field(default_factory=dict)
 
     def read(self, select: exp.Select) -> None:
-        """All of it."""
+        """Read all clauses of a grouping SELECT."""
         columns = select_items(select)
         for item in columns:
             if item.star:

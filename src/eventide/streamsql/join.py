@@ -114,13 +114,16 @@ def compile_join(select: exp.Select, scope: Scope) -> CompiledQuery:
         )
     sides = sides.joined_on(on.equal)
     times = _times(select, sides, on)
-    pushed, behind = _filters(select, sides, how)
+    pushed, remaining = _filters(select, sides, how)
     sides = sides.filtered(pushed, select.args.get("where"))
-    read = read_columns(sides, times, select.expressions, [*behind, *_on_of(join_)])
+    read = read_columns(sides, times, select.expressions, [*remaining, *_on_of(join_)])
     sides = read.narrowed()
-    pipeline = (_window_join if left.windowed else _interval_join)(select, join_, sides, on, times, how)
+    if left.windowed:
+        pipeline = _window_join(select.args.get("emit"), join_, sides, on, times, how)
+    else:
+        pipeline = _interval_join(join_, sides, on, times, how)
     pairs = JoinedColumns(sides, left.windowed, times, how)
-    projection = Projection(pairs.columns(select), conjunction(pairs.placed(part) for part in behind))
+    projection = Projection(pairs.columns(select), conjunction(pairs.placed(part) for part in remaining))
     unrepeated = projection.pane_column() or projection.unrepeated_column()  # a pair is retracted with another pane
     if unrepeated is not None and pipeline.plan.mode == "retracting":
         raise LocatedError(select.args["where"], not_in_retractions(unrepeated))
@@ -183,7 +186,7 @@ def _filters(
     """
     where = select.args.get("where")
     pushed: tuple[list[exp.Expr], list[exp.Expr]] = ([], [])
-    behind: list[exp.Expr] = []
+    remaining: list[exp.Expr] = []
     early = {"inner": (0, 1), "left": (0,), "right": (1,), "full": ()}[how]
     for conjunct in conjuncts(None if where is None else where.this):
         reject_aggregates(conjunct)
@@ -194,8 +197,8 @@ def _filters(
         if only is not None and only in early and sides.both[only].rows.stream.counted_column() is None:
             pushed[only].append(sides.both[only].names.resolve(conjunct))
         else:
-            behind.append(conjunct)
-    return pushed, behind
+            remaining.append(conjunct)
+    return pushed, remaining
 
 
 def _times(select: exp.Select, sides: JoinTables, on: JoinConditions) -> tuple[Time, ...]:
@@ -213,7 +216,7 @@ def _times(select: exp.Select, sides: JoinTables, on: JoinConditions) -> tuple[T
 
 
 def _interval_join(
-    select: exp.Select, join_: exp.Join, sides: JoinTables, on: JoinConditions, times: tuple[Time, ...], how: Any
+    join_: exp.Join, sides: JoinTables, on: JoinConditions, times: tuple[Time, ...], how: Any
 ) -> Pipeline:
     over = sides.right.node.args.get("over")
     keep = _keep(sides)
@@ -253,7 +256,7 @@ def _interval_join(
 
 
 def _window_join(
-    select: exp.Select, join_: exp.Join, sides: JoinTables, on: JoinConditions, times: tuple[Time, ...], how: Any
+    emit: Any, join_: exp.Join, sides: JoinTables, on: JoinConditions, times: tuple[Time, ...], how: Any
 ) -> Pipeline:
     tables = [join_side.node.this for join_side in sides.both]
     kind, other = (window_of(table) for table in tables)
@@ -272,14 +275,14 @@ def _window_join(
     if on.further or on.lower is not None or on.upper is not None:
         at = on.further[0] if on.further else join_
         raise LocatedError(at, unsupported("A further condition in ON of windows", "Put it into WHERE."))
-    options = emit_clause(select.args.get("emit")).join_options()
+    options = emit_clause(emit).join_options()
     if options is None:
         what = "SKIP UNCHANGED, OUTPUT TIME, MAY LOSE DATA or a lateness in rows for a join"
-        raise LocatedError(select.args["emit"], unsupported(what, "Leave it out."))
+        raise LocatedError(emit, unsupported(what, "Leave it out."))
     for side in sides.both:
         if side.rows.stream.keep is not None:
             raise LocatedError(side.node, keep_without_join(side.rows.stream.name))
-    with locate(select.args.get("emit") or join_):
+    with locate(emit or join_):
         left, right = _streams(sides, on, times)
         return window_join(
             left,

@@ -129,7 +129,7 @@ class Projection:
 
     @property
     def read(self) -> list[exp.Expr]:
-        """All expressions."""
+        """The selected expressions, and the condition."""
         return [*([] if self.columns is None else self.columns.values()), *([] if self.where is None else [self.where])]
 
     def pane_column(self) -> str | None:

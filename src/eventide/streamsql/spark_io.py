@@ -94,23 +94,23 @@ class ProjectedSink:
     inner: Sink
     projection: Projection
 
-    def open(self, schema: StructType, about: OutputInfo) -> None:
+    def open(self, schema: StructType, info: OutputInfo) -> None:
         """Open the sink."""
-        self.inner.open(schema, _row_info(about))
+        self.inner.open(schema, _row_info(info))
 
-    def write(self, batch: SinkBatch, batch_id: int, about: OutputInfo) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
         """Write what the query selects of a batch."""
         selected = batch.with_dataframe(self.projection.apply_spark(batch.dataframe))
-        self.inner.write(selected, batch_id, _row_info(about))
+        self.inner.write(selected, batch_id, _row_info(info))
 
     def close(self) -> None:
         """Close the sink."""
         self.inner.close()
 
 
-def _row_info(about: OutputInfo) -> OutputInfo:
+def _row_info(info: OutputInfo) -> OutputInfo:
     """Return the info of rows: they have no window or pane unless the query selects its columns."""
-    return replace(about, row_grain="rows")
+    return replace(info, row_grain="rows")
 
 
 @dataclass(frozen=True)
@@ -120,37 +120,37 @@ class SelectedSink:
     inner: Sink
     projection: Projection
 
-    def open(self, schema: StructType, about: OutputInfo) -> None:
+    def open(self, schema: StructType, info: OutputInfo) -> None:
         """Open the sink for the query's columns."""
         from pyspark.sql import SparkSession
 
         spark = SparkSession.getActiveSession()
         assert spark is not None  # a query is about to start in it
         empty = spark.createDataFrame([], schema)
-        self.inner.open(self._selected(empty, about).schema, self._about(about))
+        self.inner.open(self._selected(empty, info).schema, self._named_info(info))
 
-    def write(self, batch: SinkBatch, batch_id: int, about: OutputInfo) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
         """Write what the query selects of a batch."""
-        selected = self._selected(batch.dataframe, about)
-        self.inner.write(batch.with_dataframe(selected), batch_id, self._about(about))
+        selected = self._selected(batch.dataframe, info)
+        self.inner.write(batch.with_dataframe(selected), batch_id, self._named_info(info))
 
     def close(self) -> None:
         """Close the sink."""
         self.inner.close()
 
-    def _about(self, about: OutputInfo) -> OutputInfo:
+    def _named_info(self, info: OutputInfo) -> OutputInfo:
         """Return the info with the key under its names in the query."""
         chosen = self.projection.columns or {}
         called = {expression.name: name for name, expression in chosen.items() if isinstance(expression, exp.Column)}
-        return replace(about, key=tuple(called.get(name, name) for name in about.key))
+        return replace(info, key=tuple(called.get(name, name) for name in info.key))
 
-    def _selected(self, panes: DataFrame, about: OutputInfo) -> DataFrame:
+    def _selected(self, panes: DataFrame, info: OutputInfo) -> DataFrame:
         """Return the query's columns, and columns that identify rows and that the query leaves out."""
         if self.projection.columns is None:
             return self.projection.apply_spark(panes)
         columns: dict[str, exp.Expr] = dict(self.projection.columns)
         named = {expression.name for expression in columns.values() if isinstance(expression, exp.Column)}
-        for name in about.key:
+        for name in info.key:
             if name in named or name not in panes.columns:
                 continue
             if name in columns:
@@ -159,7 +159,7 @@ class SelectedSink:
                     "name. Give it another name with AS."
                 )
             columns[name] = column(name)
-        if about.row_grain != "rows":
+        if info.row_grain != "rows":
             for name in (*WINDOW, *PANE):
                 if columns.setdefault(name, column(name)) != column(name):
                     raise PlanError(
@@ -173,7 +173,7 @@ class SelectedSink:
 class FollowingSelectedSink(SelectedSink):
     """A ``SelectedSink`` for a sink that follows the output watermark. For others, no batch runs to move it."""
 
-    def advance(self, output_watermark: int, about: OutputInfo) -> None:
+    def advance(self, output_watermark: int, info: OutputInfo) -> None:
         """Pass the output watermark on."""
         assert isinstance(self.inner, sinks.sink.WatermarkSink)
-        self.inner.advance(output_watermark, self._about(about))
+        self.inner.advance(output_watermark, self._named_info(info))

@@ -23,7 +23,7 @@ class Repeatedly:
     inner: Trigger
 
     def finish(self) -> Finish:
-        """Never."""
+        """It never finishes."""
         return Finish.NEVER
 
     def compile(self, path: str) -> Compiled:
@@ -85,7 +85,7 @@ class Never:
     """Does not fire. The rows of a window are emitted when it expires."""
 
     def finish(self) -> Finish:
-        """Never."""
+        """It never finishes."""
         return Finish.NEVER
 
     def compile(self, path: str) -> Compiled:
@@ -314,8 +314,8 @@ class AfterProcessingTime:
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.aligned:
-            behind = f" plus {format_duration(self.offset)}" if self.offset else ""
-            return f"at the next full {format_duration(self.delay)}{behind} of processing time"
+            shift = f" plus {format_duration(self.offset)}" if self.offset else ""
+            return f"at the next full {format_duration(self.delay)}{shift} of processing time"
         return f"{format_duration(self.delay)} of processing time after the first new row"
 
 
@@ -378,5 +378,5 @@ def every(period: str | timedelta, *, aligned: bool = False, offset: str | timed
             "every(offset=…): the offset moves the full periods of the clock. Add aligned=True, or leave "
             "the offset out."
         )
-    behind = duration(offset, what="offset of every()", zero=True, negative=True)
-    return repeatedly(AfterProcessingTime(length, aligned, behind % length))
+    shift = duration(offset, what="offset of every()", zero=True, negative=True)
+    return repeatedly(AfterProcessingTime(length, aligned, shift % length))

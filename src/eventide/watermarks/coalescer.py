@@ -139,7 +139,7 @@ class Coalescer:
             key.catching_up = np.append(key.catching_up, np.zeros(missing, np.bool_))
 
     def join(self, source: int) -> None:
-        """Let an input take part before its first row or watermark."""
+        """Include an input before its first row or watermark."""
         self._status[source] = ACTIVE
         self._idle_sent = False
 

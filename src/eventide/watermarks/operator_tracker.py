@@ -182,8 +182,8 @@ class OperatorTracker:
         """The metrics of all inputs, each origin under its input's name."""
         by_input = {name: tracker.metrics() for name, tracker in zip(self.names, self._inputs, strict=True)}
         waiting = self._all.waited_for(self.key)
-        behind = min(waiting, key=lambda edge: self._inputs[edge].time, default=None)
-        name = None if behind is None else self.names[behind]
+        slowest = min(waiting, key=lambda edge: self._inputs[edge].time, default=None)
+        name = None if slowest is None else self.names[slowest]
         return WatermarkMetrics(
             watermark=self.time,
             least_origin=None if name is None else _within(name, by_input[name].least_origin),

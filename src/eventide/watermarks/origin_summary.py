@@ -105,14 +105,14 @@ def _single(marks: RowWatermarks, key: int) -> pl.DataFrame:
         _check_order(values, key, "the source")
         least = values.min()
     highest: Any = values.max()
-    watermark = None if highest is None else behind(highest, marks.delay)
+    watermark = None if highest is None else delayed(highest, marks.delay)
     return _frame(1, least=[least], watermark=[watermark], rows=[marks.alive_count()])
 
 
-def behind(highest: int, delay: int) -> int:
+def delayed(highest: int, delay: int) -> int:
     """An instant less ``delay``; never MAX, because a row cannot end its stream.
 
-    >>> behind(10, 3), behind(MIN, 3) == MIN
+    >>> delayed(10, 3), delayed(MIN, 3) == MIN
     (7, True)
     """
     return min(max(highest, MIN + delay) - delay, MAX - 1)
@@ -144,7 +144,7 @@ def _by_origin(rows: pl.DataFrame, marks: RowWatermarks, origin: str, key: int) 
 
 
 def _delayed(highest: Ints, delay: int) -> Ints:
-    """``behind`` for a column."""
+    """``delayed`` for a column."""
     delayed: Ints = np.maximum(highest, MIN + delay) - delay
     return np.minimum(delayed, MAX - 1)
 

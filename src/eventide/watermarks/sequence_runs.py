@@ -184,17 +184,6 @@ NO_CHUNKS = Chunks(*[NO_INTS] * 7)
 NO_LAST_CHUNKS = LastChunks(*[NO_INTS] * 4)
 
 
-def runs_of(*, origin: int, sequences: list[int], watermarks: list[int], since: int = 0) -> Runs:
-    """Complete sequences of one origin, for examples and tests.
-
-    >>> runs_of(origin=0, sequences=[1, 2], watermarks=[10, 20]).joined().end.tolist()
-    [2]
-    """
-    numbers = np.array(sequences, np.int64)
-    origins, first_seen = np.full(len(numbers), origin), np.full(len(numbers), since)
-    return Runs(origins, numbers, numbers, np.array(watermarks, np.int64), first_seen)
-
-
 def gaps_between(runs: Runs, incomplete: Runs, first: int) -> Runs:
     """The gaps between runs as runs, so that filling a gap is observing it. ``first`` is the first sequence.
 

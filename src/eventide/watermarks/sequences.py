@@ -46,12 +46,13 @@ class SequenceGap(NamedTuple):
 class SequenceProgress:
     """The runs of every origin. The result depends on what was seen, never on the order of arrival.
 
-    >>> from eventide.watermarks.sequence_runs import runs_of
     >>> progress = SequenceProgress()
-    >>> progress.observe(runs_of(origin=0, sequences=[1, 2, 3, 5, 6], watermarks=[10, 20, 30, 50, 60]))
+    >>> numbers = np.array([1, 2, 3, 5, 6])
+    >>> progress.observe(Runs(0 * numbers, numbers, numbers, watermark=10 * numbers, since=0 * numbers))
     >>> progress.reached(0), progress.gaps()
     ((3, 30), [SequenceGap(origin=0, first=4, last=4, since=0)])
-    >>> progress.observe(runs_of(origin=0, sequences=[4], watermarks=[40]))
+    >>> number = np.array([4])
+    >>> progress.observe(Runs(0 * number, number, number, watermark=10 * number, since=0 * number))
     >>> progress.reached(0), progress.gaps()
     ((6, 60), [])
     """
@@ -98,9 +99,9 @@ class SequenceProgress:
     def has_seen(self, origin: Ints, sequence: Ints, chunk: Ints | None = None) -> Bools:
         """Which of some sequences, or of their chunks, were seen.
 
-        >>> from eventide.watermarks.sequence_runs import runs_of
         >>> progress = SequenceProgress()
-        >>> progress.observe(runs_of(origin=0, sequences=[1, 2, 5], watermarks=[0, 0, 0]))
+        >>> numbers = np.array([1, 2, 5])
+        >>> progress.observe(Runs(0 * numbers, numbers, numbers, watermark=0 * numbers, since=0 * numbers))
         >>> progress.has_seen(np.zeros(3, np.int64), np.array([2, 3, 5])).tolist()
         [True, False, True]
         """
@@ -121,9 +122,9 @@ class SequenceProgress:
 
         A retry has the time it had before. A later time shows that the numbering has started again.
 
-        >>> from eventide.watermarks.sequence_runs import runs_of
         >>> progress = SequenceProgress()
-        >>> progress.observe(runs_of(origin=0, sequences=[1, 2], watermarks=[10, 20]))
+        >>> numbers = np.array([1, 2])
+        >>> progress.observe(Runs(0 * numbers, numbers, numbers, watermark=10 * numbers, since=0 * numbers))
         >>> origin, sequence = np.array([0]), np.array([1])
         >>> progress.renumbered_origins(origin, sequence, np.array([20])).tolist()
         []
@@ -162,9 +163,9 @@ class SequenceProgress:
         A gap is as old as the oldest row to its right. All runs and chunks of an origin are to the right of its first
         gap, except the run that begins with the first number.
 
-        >>> from eventide.watermarks.sequence_runs import runs_of
         >>> progress = SequenceProgress()
-        >>> progress.observe(runs_of(origin=0, sequences=[1, 3, 5], watermarks=[0, 0, 0], since=7))
+        >>> numbers = np.array([1, 3, 5])
+        >>> progress.observe(Runs(0 * numbers, numbers, numbers, watermark=0 * numbers, since=0 * numbers + 7))
         >>> progress.oldest_gap()
         7
         """

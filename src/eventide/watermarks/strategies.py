@@ -110,11 +110,11 @@ class Strategy:
         return pl.concat([summary, highest_offsets(rows, self.options)])
 
     def deduplicating(self) -> Strategy:
-        """The same for a stream that rejects rows whose number was seen."""
+        """The strategy of a stream that rejects rows whose sequence number was seen."""
         return replace(self, options=replace(self.options, deduplicate=True))
 
     def deduplicating_ids(self, ids: tuple[str, ...], within: int) -> Strategy:
-        """The same for a stream that rejects rows whose ids were seen ``within`` a span of event time."""
+        """The strategy of a stream that rejects rows whose ids were seen ``within`` a span of event time."""
         return replace(self, options=replace(self.options, ids=ids, ids_within=within))
 
     def by_offset(self, column: str) -> Strategy:

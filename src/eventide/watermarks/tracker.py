@@ -19,7 +19,7 @@ from eventide.watermarks.expiry import Activity
 from eventide.watermarks.generators import Noted, ProcessingTime
 from eventide.watermarks.idleness import PolledClock, idle_origins, next_idle_time
 from eventide.watermarks.origin_sequences import OriginSequences
-from eventide.watermarks.origin_summary import behind
+from eventide.watermarks.origin_summary import delayed
 from eventide.watermarks.origins import SOURCE, ExpectedOrigins, OriginOffsets, Origins
 from eventide.watermarks.status import SHOWN, OriginGap, WatermarkMetrics, WatermarkStatus
 from eventide.watermarks.strategies import Strategy
@@ -69,7 +69,7 @@ class InputTracker:
         if self.strategy.options.offset is not None:
             self._read_offsets(summary)
         delay = self.strategy.generator.clock_delay
-        clock_time = None if delay is None else behind(now, delay)
+        clock_time = None if delay is None else delayed(now, delay)
         if clock_time is not None and isinstance(self.strategy.generator, ProcessingTime):
             marks.append(InputWatermarks(self.key, np.array([SOURCE]), np.array([clock_time])))
         self._mark_active(alive, clock)

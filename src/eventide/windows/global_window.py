@@ -25,7 +25,7 @@ class GlobalWindow:
         return at * 0
 
     def windows_of(self, slices: pl.Series) -> pl.DataFrame:
-        """The one window."""
+        """The only window."""
         bounds = [pl.lit(MIN, pl.Int64).alias("start"), pl.lit(MAX, pl.Int64).alias("end")]
         return pl.DataFrame({"slice": slices}).with_columns(bounds)
 

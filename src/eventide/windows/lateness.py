@@ -5,7 +5,8 @@ Watermark ``W`` means that no event with ``time < W`` is expected any more, so
 - a row is **late** when ``time < W``;
 - a window is **complete** when ``end <= W``;
 - a window has **expired** when ``end + lateness <= W``. Its state is purged, and a row whose windows have all expired
-  goes to the late output.
+  goes to the late output;
+- a timer, or a row that is stored until some time, is **due** when ``time <= W``.
 
 Sessions with ``touching="merge"`` expire one microsecond later, when ``end + lateness < W``: a row exactly at the end
 of such a session still joins it. Otherwise the result would depend on how rows are bundled.
@@ -39,6 +40,15 @@ def is_complete(end: T, watermark: int | pl.Expr) -> T:
     [True, False]
     """
     return end <= watermark
+
+
+def is_due(time: T, watermark: int | pl.Expr) -> T:
+    """Whether the watermark has reached ``time``: a timer fires, and a row that is stored until then is dropped.
+
+    >>> is_due(pl.Series([5, 6]), 5).to_list()
+    [True, False]
+    """
+    return time <= watermark
 
 
 def expires_at(end: pl.Expr, lateness: int = 0) -> pl.Expr:

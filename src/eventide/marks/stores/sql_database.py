@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eventide._databases import without_password
+from eventide._formats import FORMATS
 from eventide.errors import DataError
 from eventide.marks.errors import StoreFailedError
 from eventide.marks.segments import Position
-from eventide.marks.stores.store import STORAGE_FORMAT
 
 Values: TypeAlias = Sequence[Any]
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -146,7 +146,7 @@ class StoreConnection(DatabaseStep, Protocol):
 
 
 @dataclass
-class _Pool:
+class IdleConnections:
     """The idle connections of one process. Connections do not survive a fork."""
 
     process: int = field(default_factory=os.getpid)
@@ -154,7 +154,7 @@ class _Pool:
     write_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_parent_pools: list[_Pool] = []  # never freed: the parent process still uses the connections
+_parent_pools: list[IdleConnections] = []  # never freed: the parent process still uses the connections
 
 
 class StoreDatabase:
@@ -173,7 +173,7 @@ class StoreDatabase:
         self._connect = connect
         self._errors = errors
         self._single_writer = single_writer
-        self._pool = _Pool()
+        self._pool = IdleConnections()
 
     def write(self, work: Callable[[DatabaseStep], T], *, idempotent: bool = False) -> T:
         """Execute a step. An idempotent one is repeated if the connection breaks during its commit."""
@@ -233,10 +233,10 @@ class StoreDatabase:
         else:
             self._local_pool().idle.append(connection)
 
-    def _local_pool(self) -> _Pool:
+    def _local_pool(self) -> IdleConnections:
         if self._pool.process != os.getpid():
             _parent_pools.append(self._pool)
-            self._pool = _Pool()
+            self._pool = IdleConnections()
         return self._pool
 
 
@@ -251,11 +251,11 @@ def create_tables(database: StoreDatabase, *, exists: str, lock: str | None, sta
         if not rows:
             return False
         (formats,) = step.query(("SELECT version FROM eventide_format", ()))
-        if formats != [(STORAGE_FORMAT,)]:
+        if formats != [(FORMATS["marks store"],)]:
             raise DataError(
                 f"{database.url} was written by another version of Eventide (format "
-                f"{formats[0][0] if formats else 'unknown'}; this version reads {STORAGE_FORMAT}). Use that version, "
-                "or another store."
+                f"{formats[0][0] if formats else 'unknown'}; this version reads {FORMATS['marks store']}). Use that "
+                "version, or another store."
             )
         return True
 
@@ -266,7 +266,7 @@ def create_tables(database: StoreDatabase, *, exists: str, lock: str | None, sta
             return
         for statement in statements:
             step.execute(statement)
-        step.execute("INSERT INTO eventide_format VALUES (?)", (STORAGE_FORMAT,))
+        step.execute("INSERT INTO eventide_format VALUES (?)", (FORMATS["marks store"],))
 
     if not database.read(has_tables):
         database.write(create, idempotent=True)

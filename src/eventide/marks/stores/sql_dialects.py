@@ -62,8 +62,13 @@ def sqlite_store(url: str, *, clock: Callable[[], int] = wall_clock) -> SqlStore
     path = sqlite_path(url)
     connect = partial(SqliteStoreConnection, path, clock)
     database = StoreDatabase(f"sqlite:///{path}", connect, sqlite3.Error, single_writer=True)
-    create_tables(database, exists=_SQLITE_EXISTS, lock=None, statements=list(map(_sqlite_table, TABLES)))
+    create_sqlite_tables(database)
     return SqlStore(database)
+
+
+def create_sqlite_tables(database: StoreDatabase) -> None:
+    """Create the tables in a file, or in memory, unless they exist."""
+    create_tables(database, exists=_SQLITE_EXISTS, lock=None, statements=list(map(_sqlite_table, TABLES)))
 
 
 class SqliteStoreConnection:

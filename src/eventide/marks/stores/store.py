@@ -19,9 +19,6 @@ import pyarrow as pa
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 
-STORAGE_FORMAT = 1
-"""The format of tables and of reader groups in a store. The other stored formats are in `state/format.py`."""
-
 TransactionStatus: TypeAlias = Literal["open", "committed", "aborted"]
 
 

@@ -1,4 +1,4 @@
-"""Rules of transactions that the memory store and the SQL stores share."""
+"""Rules of appends and transactions, without SQL."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ from typing import Any
 import polars as pl
 
 from eventide import _columns as c
+from eventide._formats import FORMATS
 from eventide.errors import DataError
 from eventide.kernels.frames import to_ipc
 from eventide.standalone.stores.memory import WINDOW_NAME, MemoryWindows
 from eventide.standalone.stores.store import EVERYWHERE, Range
-from eventide.state.format import FORMATS
 from eventide.state.message_layout import MessageLayout, Order
 from eventide.time import MIN
 

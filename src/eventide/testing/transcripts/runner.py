@@ -18,8 +18,8 @@ def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | 
 
     Returns the stream, with its panes and its picture; None if the transcript expects a rejected pipeline.
     """
-    if transcript.refused is not None:
-        _check_rejection(transcript, transcript.refused)
+    if transcript.rejected is not None:
+        _check_rejection(transcript, transcript.rejected)
         return None
     assert transcript.pipeline is not None
     schema = _schema(transcript, transcript.pipeline.plan)
@@ -52,11 +52,11 @@ def _schema(transcript: Transcript, plan: Plan) -> Mapping[str, Any]:
 
 def _check_rejection(transcript: Transcript, expected: str) -> None:
     where = f"{transcript.place}: {transcript.name!r}"
-    if transcript.refusal is None:
+    if transcript.rejection is None:
         raise AssertionError(f"{where}: the pipeline was expected to be rejected, but was accepted.")
-    if expected not in transcript.refusal:
+    if expected not in transcript.rejection:
         raise AssertionError(
-            f"{where}: the message was expected to contain {expected!r}, but is:\n{transcript.refusal}"
+            f"{where}: the message was expected to contain {expected!r}, but is:\n{transcript.rejection}"
         )
 
 

@@ -96,13 +96,13 @@ class TranscriptStep:
 
     @property
     def acts(self) -> bool:
-        """Whether the step has input or lets time pass, in addition to expectations."""
+        """Whether the step has input or advances time, in addition to expectations."""
         return any(action is not None for action in (self.add, self.watermark, self.wait, self.idle))
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """Steps of a pipeline with their expected output. ``refusal`` is the message of a rejected pipeline."""
+    """Steps of a pipeline with their expected output. ``rejection`` is the message of a rejected pipeline."""
 
     name: str
     place: str
@@ -111,8 +111,8 @@ class Transcript:
     day: str = "1970-01-01"
     clock: str | int | None = None
     about: str = ""
-    refused: str | None = None
-    refusal: str | None = None
+    rejected: str | None = None
+    rejection: str | None = None
 
 
 def load(path: str | Path) -> list[Transcript]:
@@ -156,14 +156,14 @@ def _transcript(
     place = document.place(path)
     descriptions = _merged(document.content.get("pipeline", {}), entry.get("pipeline", {}))
     pipeline: Pipeline | None = None
-    refusal = None
+    rejection = None
     try:
         pipeline = reduce(Pipeline.then, map(build, descriptions))
     except (EventideError, ValueError, TypeError) as problem:
-        refusal = str(problem)
-        if "refused" not in entry:
+        rejection = str(problem)
+        if "rejected" not in entry:
             where = document.place((*path, "pipeline"))
-            raise bad_transcript(where, f"the pipeline of {settings['name']!r} is rejected: {refusal}") from None
+            raise bad_transcript(where, f"the pipeline of {settings['name']!r} is rejected: {rejection}") from None
     columns = settings.get("columns", [])
     names = columns.split() if isinstance(columns, str) else columns
     if isinstance(columns, dict):
@@ -178,8 +178,8 @@ def _transcript(
         day=settings.get("day", "1970-01-01"),
         clock=settings.get("clock"),
         about=entry.get("about", ""),
-        refused=entry.get("refused"),
-        refusal=refusal,
+        rejected=entry.get("rejected"),
+        rejection=rejection,
     )
 
 

@@ -16,7 +16,7 @@ from eventide.spark import shuffle_pages as page
 from eventide.spark.stamp import split_stamp
 from eventide.time import MIN
 from tests.effort import examples
-from tests.operators.cases import enriched
+from tests.processors.cases import enriched
 from tests.state.harness import Paged, small_pages
 
 LAG = 3

@@ -13,13 +13,13 @@ from random import Random
 
 import pytest
 
-from tests.driver.killed import planned, run, table
+from tests.driver.kill_harness import planned, run, table
 
 pytestmark = pytest.mark.long  # processes are started and killed
 
 KILLS = int(os.environ.get("EVENTIDE_DRIVER_KILLS", "20"))
 _PROCESSES = get_context("forkserver")  # it has imported what a driver needs, which takes longer than many batches
-_PROCESSES.set_forkserver_preload(["tests.driver.killed"])
+_PROCESSES.set_forkserver_preload(["tests.driver.kill_harness"])
 
 
 def test_a_driver_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:

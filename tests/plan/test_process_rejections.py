@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from tests.operators.cases import TOTALS, RunningTotal, rows, totals
+from tests.processors.cases import TOTALS, RunningTotal, rows, totals
 
 STREAM = ev.stream(time="t", key="k")
 
@@ -36,7 +36,7 @@ class NoRow(ev.RowProcessor):
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "message"),
+    ("processor", "options", "message"),
     [
         (RunningTotal, {}, r"pass a processor, not its class: RunningTotal\(…\)"),
         (print, {}, "is not a processor. Derive a class from ev.Processor"),
@@ -55,9 +55,9 @@ class NoRow(ev.RowProcessor):
         (Lock(), {}, r"cannot be copied, .* Create connections and locks in open\(\)"),
     ],
 )
-def test_a_processor_that_cannot_work_is_refused(given: Any, options: dict[str, Any], message: str) -> None:
+def test_a_processor_that_cannot_work_is_refused(processor: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=message):
-        STREAM.process(given, **{"output": TOTALS} | options)
+        STREAM.process(processor, **{"output": TOTALS} | options)
 
 
 def test_without_output_a_processor_is_refused() -> None:
@@ -127,7 +127,7 @@ def test_narrow_numbers_are_taken() -> None:
 
 @pytest.mark.parametrize("method", ["open", "on_edge_watermark", "on_watermark"])
 def test_an_error_names_the_method(method: str) -> None:
-    def fails(self: Any, *given: Any) -> None:
+    def fails(self: Any, *processor: Any) -> None:
         raise RuntimeError("no")
 
     kind = type("Fails", (RunningTotal,), {method: fails})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from tests.effort import examples
-from tests.operators.cases import MINUTE, rows
+from tests.processors.cases import MINUTE, rows
 
 STREAM = ev.stream(time="t", key="k", watermark=ev.ascending())
 OUTPUT = {"k": pl.String, "n": pl.Int64}

@@ -1,4 +1,4 @@
-"""An operator in a process of its own, that is killed: ``python killed.py STORE TAKEN KIND COUNT LIFE``.
+"""An operator in a process of its own, that is killed: ``python kill_harness.py STORE TAKEN KIND COUNT LIFE``.
 
 It reads a made-up stream from where its store says, and appends each output that it is handed to a file. When it has
 given its database as many statements as it may, it dies on the spot; with a life of 0 it lives to the end. A negative

@@ -16,7 +16,7 @@ from eventide.operators.process import ProcessOperator
 from eventide.processors import keyed_state as changes
 from eventide.state import pane_table as panes
 from eventide.time import MAX, MIN
-from tests.operators.cases import (
+from tests.processors.cases import (
     ALARMS,
     ENRICHED,
     MINUTE,
@@ -256,8 +256,8 @@ class Watching(ev.Processor):
         return (watermark,)
 
 
-def two(one: ev.Stream, other: ev.Stream, processor: ev.Processor, output: Any = PLAIN) -> Any:
-    return ev.process({"left": one, "right": other}, processor, output=output)
+def two(first: ev.Stream, other: ev.Stream, processor: ev.Processor, output: Any = PLAIN) -> Any:
+    return ev.process({"left": first, "right": other}, processor, output=output)
 
 
 def test_an_edge_emits_at_once_and_all_edges_when_all_have_arrived() -> None:

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.standalone import killed
+from tests.standalone import kill_harness
 
 pytestmark = pytest.mark.long  # processes are killed
 
@@ -25,7 +25,7 @@ KILLS = int(os.environ.get("EVENTIDE_KILLS", "4"))
 def test_a_killed_operator_loses_and_doubles_nothing(tmp_path: Path, kind: str) -> None:
     rng = Random(os.environ.get("EVENTIDE_SEED", "0") + kind)
     taken = tmp_path / "taken.jsonl"
-    command = [sys.executable, killed.__file__, str(tmp_path / "s.db"), str(taken), kind, str(COUNT)]
+    command = [sys.executable, kill_harness.__file__, str(tmp_path / "s.db"), str(taken), kind, str(COUNT)]
     lives = [rng.choice([rng.randint(1, 150), -rng.randint(1, 8)]) for _ in range(KILLS)]
     ends = [subprocess.run([*command, str(life)], check=False).returncode for life in lives]
     assert ends[0] == -signal.SIGKILL and set(ends) <= {-signal.SIGKILL, 0}
@@ -37,7 +37,7 @@ def test_a_killed_operator_loses_and_doubles_nothing(tmp_path: Path, kind: str) 
         # The one output that was handed over when the process died may come again: the same, under the same number.
         assert outputs.setdefault(number, (start, offsets)) == (start, offsets)
     assert sorted(outputs) == list(range(1, len(outputs) + 1))
-    rows = killed.stream(COUNT)
+    rows = kill_harness.stream(COUNT)
     if kind == "join":
         emitted = [offset for _, (_, offsets) in sorted(outputs.items()) for offset in offsets]
         assert sorted(emitted) == [row["offset"] for row in rows]
