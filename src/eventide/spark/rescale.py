@@ -22,6 +22,7 @@ from eventide.spark.buckets import bucket_labels, check_bucket_count
 from eventide.spark.checkpoint_storage import record_storage
 from eventide.spark.coalesced_progress import progress_after_rescale
 from eventide.spark.commit_log import CommitLog, RecordPages
+from eventide.spark.connect_session import reject_spark_connect
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.control_status import is_running
 from eventide.spark.errors import no_session, no_state, unknown_placement
@@ -137,6 +138,7 @@ def rescale(
     """
     target = check_target(buckets, to)
     active = spark or _active_session()
+    reject_spark_connect("rescale()", "give it a session in this process, such as ev.spark_session().", active)
     path = _path_of(os.fspath(checkpoint), active)
     with exclusive(path):
         finished = settle_exclusively(path)
