@@ -232,7 +232,7 @@ def failures(job: Job) -> dict[str, Any]:
     seen["failed"] = message(lambda: start("failed", fails))
     seen["failed in history"] = (job.place / "failed/eventide/history.jsonl").read_text().count("The table is gone.")
     seen["rejected on the server"] = message(lambda: start("rejected", RejectsOnServer()))
-    seen["memory"] = message(lambda: start("memory", ev.sinks.memory("kept"), drain=True))
+    seen["memory"] = message(lambda: start("memory", ev.sinks.memory("kept")))
     seen["kept"] = job.spark.table("kept").count()
     seen["executors"] = message(lambda: start("executors", state="executors"))
     seen["scan"] = message(lambda: ev.scan_parquet(str(job.place / "in")))
