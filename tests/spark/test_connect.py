@@ -13,11 +13,15 @@ import pytest
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra connect")
 
+TOO_SLOW = "Python worker failed to connect back"
+
 
 def job(place: Path, step: str) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", "tests.spark.connect_job", str(place), step]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    if TOO_SLOW in ended.stderr and os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        pytest.skip("Spark gives the process of a query ten seconds to begin, and this machine is too busy for that")
     assert ended.returncode == 0, ended.stderr[-5000:]
     seen: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return seen
