@@ -92,7 +92,7 @@ def test_each_input_of_a_join_reads_its_own_files(spark: SparkSession, tmp_path:
 def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     tasks: list[str] = []
-    collect = driver_input.RowInput._collect_large
+    collect = driver_input.BatchRows._collect_large
 
     def fails(batch: Any, *arguments: Any) -> Any:
         tasks.append("stamped")
@@ -104,7 +104,7 @@ def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSess
     from pyspark.sql.classic.dataframe import DataFrame
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver_input.RowInput, "_collect_large", fails)
+        patch.setattr(driver_input.BatchRows, "_collect_large", fails)
         real = DataFrame.toArrow
 
         def once(batch: Any) -> Any:

@@ -175,7 +175,7 @@ def test_a_batch_query_needs_less(spark: SparkSession, monkeypatch: pytest.Monke
         ({"partitions": True}, r"session\(partitions=True\): partitions must be"),
         ({"cores": 2, "master": "yarn"}, "cores= is for a local session"),
         ({"config": {"sql.shuffle.partitions": 2}}, "names of Spark's settings begin with 'spark.'"),
-        ({"master": "sc://server"}, r"does not run over Spark Connect \(sc://server\)"),
+        ({"master": "sc://server"}, r"not for Spark Connect \(sc://server\)"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_rejected(arguments: dict[str, Any], why: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import eventide as ev
+from eventide.spark.checkpoint_storage import address_exists, storage_of
+from eventide.spark.hadoop_storage import file_sizes
 from eventide.spark.session import imports_eventide
 
 PIPELINE = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count())
@@ -20,6 +22,8 @@ class Remote:
     isStreaming = True  # noqa: N815
 
     def __getattr__(self, name: str) -> Any:
+        if name == "sparkContext":
+            raise AttributeError(name)
         raise TypeError("'Column' object is not callable")
 
 
@@ -29,23 +33,31 @@ Remote.__module__ = "pyspark.sql.connect.dataframe"
 @pytest.mark.parametrize(
     "call",
     [
-        PIPELINE,
-        lambda rows: PIPELINE.run(rows, sink="console", checkpoint="x"),
-        lambda rows: ev.outputs(PIPELINE, rows),
-        lambda rows: PIPELINE({"rows": rows}),
+        lambda rows: PIPELINE.run(rows, sink="console", checkpoint="x", state="executors"),
+        lambda rows: PIPELINE.run({"rows": rows}, sink="console", checkpoint="x", state="executors"),
+        lambda rows: ev.scan_parquet("data/", spark=rows),
+        lambda rows: ev.scan_stream("marks", spark=rows),
+        lambda rows: ev.rescale("x", buckets=2, spark=rows),
+        lambda rows: storage_of("s3://bucket/checkpoint", rows),
     ],
-    ids=["transform", "run", "outputs", "by name"],
+    ids=["executors", "executors by name", "scan", "scan of a stream", "rescale", "remote checkpoint"],
 )
-def test_spark_connect_is_rejected_in_one_sentence(call: Any) -> None:
-    with pytest.raises(
-        ev.PlanError, match=r"^Eventide does not run over Spark Connect: [^.]*ev\.spark_session\(\)[^.]*\.$"
-    ):
+def test_what_cannot_work_over_spark_connect_is_rejected_in_one_sentence(call: Any) -> None:
+    with pytest.raises(ev.PlanError, match=r"Spark Connect[^.]*: \w.*\.$") as rejected:
         call(Remote())
+    assert ". " not in str(rejected.value)
 
 
-def test_a_session_on_spark_connect_is_rejected() -> None:
-    with pytest.raises(ev.PlanError, match=r"does not run over Spark Connect \(sc://there\)"):
+def test_a_session_on_spark_connect_is_not_for_the_session_builder() -> None:
+    with pytest.raises(ev.PlanError, match=r"not for Spark Connect \(sc://there\): create"):
         ev.spark_session(master="sc://there")
+
+
+def test_files_that_a_client_cannot_look_up_are_not_missing(tmp_path: Path) -> None:
+    remote: Any = Remote()
+    assert address_exists("s3a://bucket/rows.parquet", remote)
+    assert not address_exists(str(tmp_path / "rows.parquet"), remote)
+    assert file_sizes(["s3a://bucket/rows.parquet"], remote) == {"s3a://bucket/rows.parquet": None}
 
 
 def test_a_python_of_workers_must_be_able_to_import_eventide(tmp_path: Path) -> None:

@@ -137,6 +137,12 @@ def _forget(spark: SparkSession, root: str, before: int) -> None:
 
 
 def _file_system(spark: SparkSession, place: str) -> tuple[Any, Any]:
-    java, settings = hadoop(spark)
+    try:
+        java, settings = hadoop(spark)
+    except AttributeError as cause:
+        raise PlanError(
+            "without_repeats() does not work over Spark Connect, which has no access to Spark's file systems: read the "
+            "topic with a session in this process."
+        ) from cause
     path = java.org.apache.hadoop.fs.Path(place)
     return path.getFileSystem(settings), path

@@ -24,11 +24,14 @@ from eventide._arguments import is_integer
 from eventide.errors import PlanError
 from eventide.kernels.keys import hashed
 from eventide.plan.plan import Plan
+from eventide.spark.connect_session import is_connect
+from eventide.spark.environment import local_cores
 from eventide.state.errors import other_buckets
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.conf import RuntimeConfig
 
 BUCKETS = "spark.eventide.buckets"
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -120,14 +123,13 @@ def default_buckets(cores: int) -> int:
 
 def query_cores(spark: SparkSession) -> int:
     """Return the cores that a query can use: of running executors, and of those that Spark may or will start."""
-    context = spark.sparkContext
-    settings = context.getConf()
+    settings = spark_settings(spark)
     cores = _setting(settings, "spark.executor.cores", 1)
     requested = _setting(settings, "spark.executor.instances", 0) * cores
     allowed = _setting(settings, "spark.dynamicAllocation.maxExecutors", 0) * cores
     if settings.get("spark.dynamicAllocation.enabled", "false") != "true" or allowed > _MAX_ALLOWED_CORES:
         allowed = 0
-    return max(1, context.defaultParallelism, requested, allowed)
+    return max(task_slots(spark), requested, allowed)
 
 
 def in_few_tasks(pages: DataFrame, buckets: int) -> DataFrame:
@@ -145,7 +147,19 @@ def in_few_tasks(pages: DataFrame, buckets: int) -> DataFrame:
     return pages.coalesce(tasks) if tasks < partitions else pages
 
 
-def _setting(settings: SparkConf, name: str, default: int) -> int:
+def task_slots(spark: SparkSession) -> int:
+    """Return how many tasks run at the same time. A client of Spark Connect knows this of a local master only."""
+    if not is_connect(spark):
+        return max(1, spark.sparkContext.defaultParallelism)
+    return local_cores(spark.conf.get("spark.master", "") or "") or _setting(spark.conf, "spark.default.parallelism", 1)
+
+
+def spark_settings(spark: SparkSession) -> SparkConf | RuntimeConfig:
+    """Return the settings that Spark was started with. A client of Spark Connect sees them through its session."""
+    return spark.conf if is_connect(spark) else spark.sparkContext.getConf()
+
+
+def _setting(settings: SparkConf | RuntimeConfig, name: str, default: int) -> int:
     return int(settings.get(name, "") or default)
 
 

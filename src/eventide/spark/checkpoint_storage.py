@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._paths import local_path
 from eventide.errors import PlanError
+from eventide.spark.connect_session import is_connect, remote_checkpoint
 from eventide.spark.errors import no_session, not_exclusive
 from eventide.spark.hadoop_storage import HadoopStorage
 from eventide.spark.object_storage import object_storage
@@ -35,11 +36,18 @@ def storage_of(
     session = spark or _active_session()
     if session is None:
         raise no_session(f"The checkpoint {address!r}")
+    if is_connect(session):
+        raise remote_checkpoint(address)
     return HadoopStorage(address, session, single_writer=single_writer)
 
 
 def address_exists(address: str, spark: SparkSession | None = None) -> bool:
-    """Return whether there is a file at an absolute address. Nothing in it is escaped."""
+    """Return whether there is a file at an absolute address. Nothing in it is escaped.
+
+    A client of Spark Connect cannot look up files of other file systems, so they count as existing.
+    """
+    if is_connect(spark) and local_path(address, spark) is None:
+        return True
     folder, _, name = address.rpartition("/")
     return storage_of(folder or "/", spark).exists(name)
 

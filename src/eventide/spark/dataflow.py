@@ -33,7 +33,7 @@ from eventide.spark.control import commands, marks_of, needs_ticks, ticks
 from eventide.spark.errors import not_spark_rows
 from eventide.spark.metrics import observation, observed_columns
 from eventide.spark.scan import Scan, stamp_splits
-from eventide.spark.session import check_session, reject_spark_connect
+from eventide.spark.session import check_session
 from eventide.spark.shuffle_pages import Layout, ShufflePage, Stage, batch_time
 from eventide.spark.stamp import pages_to_batch, stamp_needs_now, stamp_pages, stamp_rows
 from eventide.spark.state_processor import OperatorProcessor, TrackerProcessor, task_function
@@ -203,11 +203,11 @@ def apply(
     With ``tasks_know_time`` the caller calls ``set_batch_time`` for each batch. ``repaired_in`` is the batch that
     lowers the watermark. ``layout`` is that of the state in the checkpoint.
     """
-    reject_spark_connect(rows)
     plan = pipeline.plan
     if spans_bundles(plan):
         raise calls_need_driver()
-    previous: AppliedPipeline | None = getattr(rows, _APPLIED, None)
+    # A DataFrame of Spark Connect has a column of every name that it is asked for.
+    previous: AppliedPipeline | None = getattr(rows, "__dict__", {}).get(_APPLIED)
     if previous is not None and not expressions(plan):
         return chain(pipeline, previous)
     if input_rows(plan, rows)[0].isStreaming:

@@ -22,6 +22,7 @@ from eventide.operators.operator import Stamp
 from eventide.plan.plan import spans_bundles
 from eventide.spark import shuffle_pages as page
 from eventide.spark.batch_size import SizeEstimate
+from eventide.spark.buckets import spark_settings, task_slots
 from eventide.spark.control import marks_of
 from eventide.spark.dataflow import SparkInput
 from eventide.spark.scan import Scan
@@ -55,7 +56,15 @@ class Collected:
     size: int = 0  # bytes of the rows in memory; 0: not known
 
 
-class DriverInput(Protocol):
+class BatchReader(Protocol):
+    """Brings the rows of a batch to the driver."""
+
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
+        """Read a batch of the query into the driver."""
+        ...
+
+
+class DriverInput(BatchReader, Protocol):
     """How rows travel from the sources to the driver."""
 
     @property
@@ -72,10 +81,6 @@ class DriverInput(Protocol):
         """Return the streaming DataFrame that the query reads."""
         ...
 
-    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
-        """Read a batch of that DataFrame into the driver."""
-        ...
-
 
 class RowInput:
     """Rows as Arrow, with the columns that the plan reads. No Python worker takes part.
@@ -89,15 +94,12 @@ class RowInput:
         self._stage = stage
         self._inputs = inputs
         self._marked = any(isinstance(edge.watermark.generator, Noted) for edge in stage.plan.edges)
-        self._plain = len(inputs) == 1 and not self._marked
-        self._size = SizeEstimate(input.schema for input in inputs)
-        # Whether workers stamp large batches; None: not known yet. For calls of the driver they would send whole rows.
-        self._workers_stamp: bool | None = False if spans_bundles(stage.plan) else None
+        self.reader = BatchRows(stage, plain=len(inputs) == 1 and not self._marked)
 
     @property
     def columns(self) -> int:
         """How many columns of the sources travel."""
-        return self._size.columns
+        return self.reader.columns
 
     def dataframe(self) -> DataFrame:
         """Return the rows of all inputs. Columns are named by position, because their names may contain dots."""
@@ -109,12 +111,33 @@ class RowInput:
                 continue
             quoted = [f"`{name.replace('`', '``')}`" for name in input.schema]
             columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
-            tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
+            tag = [] if self.reader.plain else [F.lit(edge).cast("byte").alias(_EDGE)]
             assert not isinstance(input.rows, Scan)  # DriverScan reads those
             parts.append(input.rows.select(*tag, *columns))
         for marks in marks_of(self._inputs[0].spark, self._stage) if self._marked else []:
             parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
+        """Collect rows and stamp them here, or let tasks stamp them."""
+        return self.reader.collect(batch, log, watermark)
+
+
+class BatchRows:
+    """Reads the batches of a ``RowInput``. It has no DataFrame, so it can be sent to another process."""
+
+    def __init__(self, stage: Stage, *, plain: bool) -> None:
+        """``plain``: there is a single input, so that rows do not name theirs."""
+        self._stage = stage
+        self.plain = plain
+        self._size = SizeEstimate(stage.schemas)
+        # Whether workers stamp large batches; None: not known yet. For calls of the driver they would send whole rows.
+        self._workers_stamp: bool | None = False if spans_bundles(stage.plan) else None
+
+    @property
+    def columns(self) -> int:
+        """How many columns the rows have."""
+        return self._size.columns
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect rows and stamp them here, or let tasks stamp them."""
@@ -142,7 +165,7 @@ class RowInput:
         stamps, notes, size = [], [], 0
         for piece in pieces:
             size += piece.nbytes if piece.num_rows else 0
-            frames, messages = split_inputs(piece, [input.schema for input in self._inputs], plain=self._plain)
+            frames, messages = split_inputs(piece, self._stage.schemas, plain=self.plain)
             stamps += [operator.stamp(rows, now, watermark, edge) for edge, rows in frames]
             notes += messages
         return Collected(stamps, notes, size)
@@ -157,7 +180,7 @@ class RowInput:
                     "pieces, partition by partition. Install pyspark-eventide on the workers to let them aggregate."
                 )
         if self._workers_stamp:
-            pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
+            pages = batch.mapInArrow(stamp_inputs(self._stage, now, watermark, plain=self.plain), page.SCHEMA)
             return read_pages(collect_pages(pages), self._stage, now, watermark)
         return self._stamped(row_pieces(batch), now, watermark)
 
@@ -176,8 +199,8 @@ def split_inputs(
     return frames, notes
 
 
-def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
-    """Return the function that stamps the rows of all inputs in a task."""
+def stamp_inputs(stage: Stage, now: int, watermark: int, *, plain: bool) -> StampBatches:
+    """Return the function that stamps the rows of all inputs in a task, behind the watermark of the last batch."""
 
     def stamp(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = this_task()
@@ -188,7 +211,7 @@ def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
             pages = [page.ShufflePage(0, page.SIZE, sequence, now, detail=str(size))]
             pages += [page.ShufflePage(0, page.CONTROL, sequence, now, detail=note) for note in notes]
             for edge, rows in frames:
-                pages += stamp_to_pages(stage, rows, now, sequence, task.watermark, edge)
+                pages += stamp_to_pages(stage, rows, now, sequence, watermark, edge)
             yield pages_to_batch(pages)
 
     return stamp
@@ -222,7 +245,7 @@ def partition_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
     except Exception as failure:
         if not _exceeds_limit(failure):
             raise
-        limit = rows.sparkSession.sparkContext.getConf().get(_RESULT_LIMIT, "1g")
+        limit = spark_settings(rows.sparkSession).get(_RESULT_LIMIT, "1g")
         raise DataError(
             f"One partition of a batch is larger than {_RESULT_LIMIT} ({limit}), so the driver cannot collect it. "
             "Raise the setting: the batch is repeated with the same offsets. Later batches can be smaller, for example "
@@ -277,7 +300,8 @@ class StampInput:
         return reduce(lambda left, right: left.union(right), pages)
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
-        """Collect the pages."""
+        """Collect the pages. The plan is that of all batches, so tasks get the watermark as a property."""
+        page.set_task_properties(batch.sparkSession, now=log.time, watermark=watermark)
         return read_pages(collect_pages(batch), self._stage, log.time, watermark)
 
 
@@ -324,7 +348,7 @@ def workers_have_eventide(spark: SparkSession) -> bool:
         for batch in batches:
             yield pyarrow.RecordBatch.from_pydict({"installed": [installed] * batch.num_rows})
 
-    tasks = max(1, min(spark.sparkContext.defaultParallelism, _PROBES))
+    tasks = min(task_slots(spark), _PROBES)
     try:
         answers = spark.range(0, tasks, 1, tasks).mapInArrow(probe, "installed boolean").collect()
     except Exception:  # of Spark, for any reason that keeps its workers from starting

@@ -25,11 +25,11 @@ from eventide.spark.checkpoint_storage import can_rescale
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.deadlines import ANSWER_PAUSE, PAUSE, WakeUp, is_wake_up
-from eventide.spark.driver_input import DriverInput, TableInputs
+from eventide.spark.driver_input import BatchReader, TableInputs
 from eventide.spark.driver_state import Commands, Delivery, DriverState, in_flight
 from eventide.spark.metrics import batch_metrics, command_effect, sum_buckets
 from eventide.spark.query_record import cannot_move
-from eventide.spark.shuffle_pages import BATCH_TIME, WATERMARK, Stage
+from eventide.spark.shuffle_pages import Stage
 from eventide.spark.sink_delivery import RunOutputs
 from eventide.spark.source_log import BatchLog
 from eventide.spark.stateful import apply_command
@@ -59,7 +59,7 @@ class DriverQuery:
     def __init__(
         self,
         stages: Sequence[Stage],
-        input: DriverInput,
+        input: BatchReader,
         tables: TableInputs,
         storage: Storage,
         outputs: RunOutputs,
@@ -143,9 +143,6 @@ class DriverQuery:
     def _read(self, batch: DataFrame, offsets: BatchOffsets, commands: Commands) -> Sequence[Stamp]:
         """Return the stamped rows of all inputs. What streams declare of time is applied as commands are."""
         state = commands.states[0]
-        context = batch.sparkSession.sparkContext
-        context.setLocalProperty(WATERMARK, str(state.watermark))
-        context.setLocalProperty(BATCH_TIME, str(offsets.time))
         log = BatchLog(self._storage, offsets.batch, offsets.time, batch.sparkSession)
         collected = self._input.collect(batch, log, state.watermark)
         tables = self._tables.collect(state, offsets.time)

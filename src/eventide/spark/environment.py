@@ -60,6 +60,18 @@ def machine_cores() -> int:
     return cores
 
 
+def local_cores(master: str) -> int | None:
+    """Return the number of concurrent tasks of a local master; None for another master.
+
+    >>> local_cores("local"), local_cores("local[3]"), local_cores("spark://here:7077")
+    (1, 3, None)
+    """
+    match = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master.replace(" ", ""))
+    if match is None:
+        return None
+    return machine_cores() if match[1] == "*" else int(match[1] or 1)
+
+
 def conf_directory() -> Path:
     """Return the directory of Spark's configuration files."""
     from pyspark.find_spark_home import _find_spark_home

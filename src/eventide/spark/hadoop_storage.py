@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._jvm import hadoop
 from eventide.errors import PlanError
+from eventide.spark.connect_session import is_connect
 from eventide.spark.errors import not_exclusive
 from eventide.spark.storage import bounds, hidden_name, unfinished, visible
 
@@ -307,6 +308,8 @@ class HadoopStorage:
 
 def file_sizes(addresses: Iterable[str], spark: SparkSession) -> dict[str, int | None]:
     """Return the bytes of files on the file systems of a session; None for a file that cannot be looked up."""
+    if is_connect(spark):
+        return dict.fromkeys(addresses)
     from py4j.protocol import Py4JJavaError
 
     java, settings = hadoop(spark)

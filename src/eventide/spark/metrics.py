@@ -352,8 +352,16 @@ def observed_columns(depth: int) -> list[Column]:
 
 
 def _as_mapping(row: Any) -> Mapping[str, Any]:
-    """Return a row of Spark, or its JSON form, as a mapping."""
+    """Return a row of Spark, or its JSON form, as a mapping. That of Spark Connect has values and a schema.
+
+    >>> _as_mapping({"values": [5], "schema": {"fields": [{"name": "now"}]}})
+    {'now': 5}
+    """
     mapping: Mapping[str, Any] = row.asDict() if hasattr(row, "asDict") else row
+    if mapping.keys() == {"values", "schema"}:
+        return {
+            field["name"]: value for field, value in zip(mapping["schema"]["fields"], mapping["values"], strict=True)
+        }
     return mapping
 
 

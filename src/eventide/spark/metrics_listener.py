@@ -23,6 +23,7 @@ OnMetrics = Callable[[str, BatchMetrics], Any]
 
 # With state in the driver, metrics are computed in this process, so Spark cannot observe them.
 _published: dict[str, deque[tuple[int, Sequence[BatchMetrics]]]] = {}
+_followed: dict[str, Callable[[], None]] = {}  # by query: reads new metrics of a query that runs in another process
 
 
 def publish(query: str, metrics: Sequence[BatchMetrics]) -> None:
@@ -31,8 +32,15 @@ def publish(query: str, metrics: Sequence[BatchMetrics]) -> None:
         _published.setdefault(query, deque(maxlen=16)).append((metrics[0].batch, metrics))
 
 
+def follow(query: str, refresh: Callable[[], None]) -> None:
+    """Call ``refresh`` before the metrics of a query are looked up: another process computes and stores them."""
+    _followed[query] = refresh
+
+
 def published_in(progress: Mapping[str, Any]) -> Sequence[BatchMetrics]:
     """Return the metrics that the driver has published for the batch of a progress report."""
+    if (refresh := _followed.get(progress["id"])) is not None:
+        refresh()
     batches = dict(_published.get(progress["id"], ()))
     return batches.get(progress["batchId"], ())
 

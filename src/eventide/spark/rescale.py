@@ -19,6 +19,7 @@ from eventide.operators.redistribution import BucketSnapshot, Division, divide
 from eventide.spark.buckets import check_bucket_count
 from eventide.spark.checkpoint_storage import check_exclusive, storage_of
 from eventide.spark.coalesced_progress import progress_after_rescale
+from eventide.spark.connect_session import reject_spark_connect
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.errors import no_session, no_state, unknown_placement
 from eventide.spark.inspection import StoredOperator
@@ -82,6 +83,7 @@ def rescale(
     """
     target = check_target(buckets, to)
     active = spark or _active_session()
+    reject_spark_connect("rescale()", "give it a session in this process, such as ev.spark_session().", active)
     files = _files_of(os.fspath(checkpoint), active, single_writer=single_writer)
     with exclusive(files):
         finished = settle_exclusively(files)

@@ -28,6 +28,8 @@ from eventide.spark.checkpoint_storage import (
     storage_of,
 )
 from eventide.spark.commit_log import CommitLog
+from eventide.spark.connect_query import RemoteQuery, Sinks, remote_batches
+from eventide.spark.connect_session import check_shared, is_connect, reject_spark_connect, remote_checkpoint
 from eventide.spark.control import Control, check_not_drained
 from eventide.spark.dataflow import Source, input_rows
 from eventide.spark.driver_dataflow import DriverPlan, needs_workers, plan_in_driver
@@ -37,6 +39,7 @@ from eventide.spark.executor_query import ExecutorPlan, plan_on_executors
 from eventide.spark.memory_limit import memory_limit
 from eventide.spark.pending_outputs import deliver_pending
 from eventide.spark.query import Query
+from eventide.spark.query_batches import QueryBatches, local_batches
 from eventide.spark.query_record import (
     Placement,
     QueryRecord,
@@ -47,7 +50,7 @@ from eventide.spark.query_record import (
     write_record,
 )
 from eventide.spark.replacement import settle
-from eventide.spark.session import check_session, reject_spark_connect
+from eventide.spark.session import check_session
 from eventide.spark.shuffle_pages import Layout
 from eventide.spark.sink_delivery import OnBatch, RunOutputs, chosen_sinks, query_id
 from eventide.spark.source_log import OnMissingFile, check_source_files
@@ -55,7 +58,7 @@ from eventide.spark.storage import Storage
 from eventide.time import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 BoundPlan: TypeAlias = DriverPlan | ExecutorPlan
@@ -144,10 +147,11 @@ def run(pipeline: Pipeline, rows: Source, options: RunOptions) -> Query:
         outputs = _open_sinks(plan, record, missing_files, checkpoint, options, history)
         with outputs.closed_on_failure():
             write_record(checkpoint.files, record)
-            start = _prepare(pipeline, plan, outputs, checkpoint, options, history)
+            batches = _batches(plan, record, outputs, missing_files, checkpoint, options, history)
+            start = _prepare(pipeline, plan, outputs, checkpoint, options, batches)
             query = start()
     if options.ends:
-        return _await_end(query, start, outputs, checkpoint, drain=options.drain)
+        return _await_end(query, start, batches, checkpoint, drain=options.drain)
     if options.wait:
         query.await_termination()
     return query
@@ -171,6 +175,10 @@ class Checkpoint:
         """Open a checkpoint, old or new. Reject a drained one, and one whose state is in the other placement."""
         location = absolute_address(os.fspath(options.checkpoint), spark)
         local = local_path(location, spark)
+        if is_connect(spark):
+            if local is None:
+                raise remote_checkpoint(location)
+            check_shared(spark, local)
         files = storage_of(location, spark, single_writer=options.single_writer)
         settle(files)
         check_not_drained(files, location)
@@ -206,8 +214,9 @@ class Checkpoint:
 
 def _session(pipeline: Pipeline, rows: Source, options: RunOptions) -> SparkSession:
     """Return the session of the inputs. Reject one that cannot run the query."""
-    reject_spark_connect(rows)
     on_executors = options.state == "executors"
+    if on_executors:
+        reject_spark_connect("run(state='executors')", "leave state= out, and state is in the driver.", rows)
     inputs = input_rows(pipeline.plan, rows, tables=not on_executors)
     stream = next((source for source in inputs if source.isStreaming), None)
     if stream is None:
@@ -256,12 +265,16 @@ def _open_sinks(
     options: RunOptions,
     history: RunHistory,
 ) -> RunOutputs:
+    """Open the sinks, which rejects what cannot work. Over Spark Connect these are copies: the server opens its own."""
+    sinks = Sinks(options.sink, options.late, options.dead)
+    if is_connect(checkpoint.spark):
+        sinks = sinks.copied()
     outputs = RunOutputs(
         plan.stages,
         record,
-        panes=options.sink,
-        late=options.late,
-        dead=options.dead,
+        panes=sinks.panes,
+        late=sinks.late,
+        dead=sinks.dead,
         checkpoint=checkpoint.location,
         control=checkpoint.control,
         on_batch=options.on_batch,
@@ -273,42 +286,65 @@ def _open_sinks(
     return outputs
 
 
+def _batches(
+    plan: BoundPlan,
+    record: QueryRecord,
+    outputs: RunOutputs,
+    missing_files: Mapping[int, int],
+    checkpoint: Checkpoint,
+    options: RunOptions,
+    history: RunHistory,
+) -> QueryBatches:
+    """Return what processes the batches: this process, or over Spark Connect one of the server."""
+    if not is_connect(checkpoint.spark):
+        callback = plan.callback(outputs, ends=options.ends)
+        return local_batches(callback, outputs, checkpoint.control, history, checkpoint.spark)
+    assert isinstance(plan, DriverPlan) and checkpoint.local is not None
+    outputs.close()
+    query = RemoteQuery.of(
+        plan,
+        record,
+        Sinks(options.sink, options.late, options.dead),
+        missing_files,
+        checkpoint.local,
+        storage=options.storage,
+        single_writer=options.single_writer,
+        ends=options.ends,
+        followed=outputs.followed,
+        trace=options.trace,
+    )
+    return remote_batches(query, history, options.on_batch)
+
+
 def _prepare(
     pipeline: Pipeline,
     plan: BoundPlan,
     outputs: RunOutputs,
     checkpoint: Checkpoint,
     options: RunOptions,
-    history: RunHistory,
+    batches: QueryBatches,
 ) -> Callable[[], Query]:
     """Return what starts the query. It may be started twice."""
     placement = [*plan.facts(followed=outputs.followed), *outputs.facts()]
     explanation = f"{pipeline.explain()}\n{aligned(placement)}"
     label = f"the query {options.name!r}" if options.name else "a query"
     _log.info("Starting %s: %s", label, ", ".join(f"{fact}: {text}" for fact, text in placement))
-    writer = _writer(plan, outputs, checkpoint, options)
+    writer = _writer(plan, outputs, checkpoint, options, batches)
     settings = _settings(plan, checkpoint)
 
     def start() -> Query:
         with query_settings(checkpoint.spark, settings):
-            checkpoint.control.show_running()
-            return Query(
-                writer.start(),
-                checkpoint.control,
-                outputs.history,
-                outputs.close,
-                explanation,
-                on_failure=partial(history.fail, spark=checkpoint.spark),
-            )
+            query = batches.start(writer)
+        return Query(query, checkpoint.control, batches.history, batches.close, explanation, on_failure=batches.fail)
 
     return start
 
 
 def _await_end(
-    query: Query, start: Callable[[], Query], outputs: RunOutputs, checkpoint: Checkpoint, *, drain: bool
+    query: Query, start: Callable[[], Query], batches: QueryBatches, checkpoint: Checkpoint, *, drain: bool
 ) -> Query:
     """Wait until the available data is processed. To drain it, start the query again: it closes its windows."""
-    with closing(outputs):
+    with closing(batches):
         query.ended()
         if drain:
             checkpoint.control.drain()
@@ -317,18 +353,14 @@ def _await_end(
     return query
 
 
-def _writer(plan: BoundPlan, outputs: RunOutputs, checkpoint: Checkpoint, options: RunOptions) -> DataStreamWriter:
-    write_batch = plan.callback(outputs, ends=options.ends)
-
-    def write(batch: DataFrame, batch_id: int) -> None:
-        with outputs.closed_on_failure(), outputs.batch_failures():
-            write_batch(batch, batch_id)
-
+def _writer(
+    plan: BoundPlan, outputs: RunOutputs, checkpoint: Checkpoint, options: RunOptions, batches: QueryBatches
+) -> DataStreamWriter:
     rows = plan.dataframe(followed=outputs.followed)
     writer = rows.writeStream.outputMode("append").option("checkpointLocation", checkpoint.location)
     writer = writer.queryName(options.name) if options.name else writer
     trigger = options.trigger(ticking=plan.ticks(followed=outputs.followed))
-    return writer.foreachBatch(write).trigger(**trigger)
+    return writer.foreachBatch(batches.write).trigger(**trigger)
 
 
 def _settings(plan: BoundPlan, checkpoint: Checkpoint) -> dict[str, str]:

@@ -21,9 +21,9 @@ from eventide.errors import PlanError
 from eventide.marks.streams import open_stream
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import query_cores
+from eventide.spark.connect_session import reject_spark_connect
 from eventide.spark.errors import bad_file, no_session, unknown_choice
 from eventide.spark.marks_batches import POSITION_COLUMNS, read_range
-from eventide.spark.session import reject_spark_connect
 from eventide.spark.shuffle_pages import Stage, batch_time, freeze_gc, this_task
 from eventide.spark.stamp import dead_letter_pages, pages_to_batch, stamp_to_pages, start_watermark
 from eventide.spark.types import cast_rows
@@ -176,7 +176,6 @@ def scan_parquet(
     >>> ev.scan_parquet("s3://shop/orders/").transform(revenue)  # doctest: +SKIP
     """
     session = _session(spark, "scan_parquet()")
-    reject_spark_connect(session)
     if on_bad_file not in get_args(OnBadFile):
         raise unknown_choice("scan_parquet()", "on_bad_file", on_bad_file, get_args(OnBadFile))
     files = session.read.option("ignoreCorruptFiles", on_bad_file == "dead").parquet(path)
@@ -296,4 +295,5 @@ def _session(spark: SparkSession | None, function: str) -> SparkSession:
     session = spark or SparkSession.getActiveSession()
     if session is None:
         raise no_session(function)
+    reject_spark_connect(f"ev.{function}", "read the source with spark.readStream.", session)
     return session

@@ -19,10 +19,12 @@ from eventide._arguments import is_integer
 from eventide._hints import with_option_hints
 from eventide.errors import PlanError, shown
 from eventide.spark.buckets import BUCKETS, PARTITIONS, default_buckets
+from eventide.spark.connect_session import is_connect
 from eventide.spark.environment import (
     FILE_MANAGER,
     conf_directory,
     external_settings,
+    local_cores,
     machine_cores,
     private_directory,
     renaming_file_manager,
@@ -147,7 +149,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         raise _spark_connect(str(options.get("spark.remote") or os.environ["SPARK_REMOTE"]))
     existing = {**external_settings(), **options}
     master = str(existing.get("spark.master") or os.environ.get("MASTER") or "")
-    profile = safe_profile(_local_cores(master))
+    profile = safe_profile(local_cores(master))
     if _is_local(master):
         profile |= _local_profile()
         # Otherwise workers run on the first python3 of the PATH, which may lack the packages of this one.
@@ -216,7 +218,6 @@ def check_session(
     that the user starts: it has as many state partitions as the session, so the session must set them. ``workers``: the
     query needs Python workers with Eventide.
     """
-    reject_spark_connect(spark)
     problems = []
     for package, minimum, too_new, for_streams in PACKAGES:
         if (streaming or not for_streams) and not is_supported(_installed(package), minimum, too_new):
@@ -242,23 +243,9 @@ def check_session(
         raise _unfit_session(problems, streaming=streaming)
 
 
-def reject_spark_connect(*values: object) -> None:
-    """Reject sessions and DataFrames of Spark Connect, which has no access to state and tasks.
-
-    DataFrames may be in lists and dicts, as for a pipeline with several inputs.
-    """
-    for value in values:
-        if isinstance(value, Mapping):
-            reject_spark_connect(*value.values())
-        elif isinstance(value, list | tuple):
-            reject_spark_connect(*value)
-        elif type(value).__module__.startswith("pyspark.sql.connect."):
-            raise _spark_connect()
-
-
 def worker_python(spark: SparkSession) -> str | None:
-    """Return the Python of local workers if it differs from this one, else None."""
-    if not _is_local(str(spark.sparkContext.master)):
+    """Return the Python of local workers if it differs from this one, else None. Spark Connect does not show it."""
+    if is_connect(spark) or not _is_local(str(spark.sparkContext.master)):
         return None
     worker = shutil.which(spark.sparkContext.pythonExec) or spark.sparkContext.pythonExec
     return None if Path(worker).absolute() == Path(sys.executable).absolute() else worker
@@ -309,18 +296,6 @@ def _is_local(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
-def _local_cores(master: str) -> int | None:
-    """Return the number of concurrent tasks of a local master; None for another master.
-
-    >>> _local_cores("local"), _local_cores("local[3]"), _local_cores("spark://here:7077")
-    (1, 3, None)
-    """
-    match = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master.replace(" ", ""))
-    if match is None:
-        return None
-    return machine_cores() if match[1] == "*" else int(match[1] or 1)
-
-
 def _installed(package: str) -> str | None:
     if package == "pyspark":  # the distribution may have another name: pyspark-client, or a vendor's
         import pyspark
@@ -359,11 +334,10 @@ def _not_a_count(name: str, value: object) -> PlanError:
     return PlanError(f"spark_session({name}={shown(value)}): {name} must be an integer of at least 1.")
 
 
-def _spark_connect(url: str | None = None) -> PlanError:
-    address = "" if url is None else f" ({url})"
+def _spark_connect(url: str) -> PlanError:
     return PlanError(
-        f"Eventide does not run over Spark Connect{address}: use a session in the driver's process, "
-        "such as ev.spark_session() or one that spark-submit starts."
+        f"ev.spark_session() and ev.configure() are for sessions in this process, not for Spark Connect ({url}): "
+        "create its session with SparkSession.builder.remote(…), and give its DataFrames to pipelines."
     )
 
 

@@ -199,6 +199,12 @@ def set_batch_time(spark: SparkSession, checkpoint: Path, batch: int) -> None:
     spark.sparkContext.setLocalProperty(BATCH_TIME, str(json.loads(metadata)["batchTimestampMs"] * 1000))
 
 
+def set_task_properties(spark: SparkSession, *, now: int, watermark: int) -> None:
+    """Send the time of a batch and the watermark before it to the tasks of the jobs that this thread starts."""
+    spark.sparkContext.setLocalProperty(BATCH_TIME, str(now))
+    spark.sparkContext.setLocalProperty(WATERMARK, str(watermark))
+
+
 @dataclass(frozen=True)
 class Task:
     """A task of a micro-batch; outside a streaming query there is no batch."""

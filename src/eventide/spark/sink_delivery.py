@@ -25,7 +25,7 @@ from eventide.spark.storage import Storage, read_text
 from eventide.time import MAX, MIN, instant
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 OnBatch = Callable[[BatchMetrics], Any]
@@ -115,6 +115,15 @@ class RunOutputs:
                 self._stored.fail(cause, self._spark)
             raise
 
+    def guarded(self, write_batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+        """Return the callback of ``foreachBatch``: a batch that fails closes the sinks, and the history says why."""
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            with self.closed_on_failure(), self.batch_failures():
+                write_batch(batch, batch_id)
+
+        return write
+
     def _is_active(self) -> bool:
         try:
             query = self._spark.streams.get(self.query_id())
@@ -153,7 +162,7 @@ class RunOutputs:
         self.history.extend(metrics)
         del self.history[:-1000]
         for operator in metrics:
-            self._warn_of_late_rows(operator)
+            warn_of_late_rows(self._late_warning, operator)
             if self._on_batch is not None:
                 self._on_batch(operator)
 
@@ -177,18 +186,6 @@ class RunOutputs:
         plan = self._stages[depth].plan
         return OutputInfo(output, plan.key, plan.mode, plan.row_grain, state=self._record.state)
 
-    def _warn_of_late_rows(self, operator: BatchMetrics) -> None:
-        watermark = operator.watermark
-        message = self._late_warning.message(
-            rows=operator.rows,
-            late=operator.late,
-            watermark=MAX if operator.drained else None if watermark is None else instant(watermark),
-            now=instant(operator.at),
-            operator=operator.depth,
-        )
-        if message is not None:
-            warnings.warn(f"Batch {operator.batch}: {message}", LateRowsWarning, stacklevel=2)
-
     def _with_missing_files(self, metrics: Sequence[BatchMetrics]) -> Sequence[BatchMetrics]:
         """Count missing files with the first batch that runs: Spark skips one that has lost all of its files."""
         if not metrics:
@@ -198,6 +195,20 @@ class RunOutputs:
             return metrics
         count = sum(self._missing_files.pop(batch) for batch in skipped)
         return [replace(metrics[0], missing_files=count), *metrics[1:]]
+
+
+def warn_of_late_rows(late_warning: LateWarning, operator: BatchMetrics) -> None:
+    """Warn if many rows of a batch are late."""
+    watermark = operator.watermark
+    message = late_warning.message(
+        rows=operator.rows,
+        late=operator.late,
+        watermark=MAX if operator.drained else None if watermark is None else instant(watermark),
+        now=instant(operator.at),
+        operator=operator.depth,
+    )
+    if message is not None:
+        warnings.warn(f"Batch {operator.batch}: {message}", LateRowsWarning, stacklevel=2)
 
 
 def query_id(storage: Storage) -> str:

@@ -16,10 +16,10 @@ from eventide.operators.operator import StreamOperator
 from eventide.operators.windowed_aggregate import WindowedAggregate
 from eventide.panes import PREFIX
 from eventide.plan.errors import names_of_late_rows
+from eventide.spark.connect_session import is_connect
 from eventide.spark.dataflow import SparkInput
 from eventide.spark.errors import no_session, not_spark_rows
 from eventide.spark.scan import Scan
-from eventide.spark.session import reject_spark_connect
 from eventide.spark.types import polars_schema
 
 if TYPE_CHECKING:
@@ -124,7 +124,6 @@ def scan_kafka(
     active = spark or SparkSession.getActiveSession()
     if active is None:
         raise no_session("scan_kafka()")
-    reject_spark_connect(active)
     places = {"kafka.bootstrap.servers": _joined("servers", servers), "subscribe": _joined("topic", topic)}
     reader = (active.readStream if streaming else active.read).format("kafka").options(**options)
     try:
@@ -220,6 +219,8 @@ def _scan(spark: SparkSession, address: Address) -> Scan | None:
     """Return the fastest way to read a source, where there is one: without options, and plain files."""
     from pyspark.errors import AnalysisException
 
+    if is_connect(spark):
+        return None
     if address.kind == "eventide" and not address.options:
         from eventide.spark.scan import scan_stream
 
