@@ -163,7 +163,7 @@ class RemoteCallback:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Fail: the batches of this query run on the server."""
-        raise NotImplementedError("The batches of a query over Spark Connect run on its server.")
+        raise RuntimeError("The batches of a query over Spark Connect run on its server.")
 
 
 def remote_batches(query: RemoteQuery, history: RunHistory, on_batch: OnBatch | None) -> QueryBatches:
