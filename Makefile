@@ -40,7 +40,7 @@ examples: $(READY) ## Run the five example jobs, and the two example projects th
 	@cd examples; for project in devices files_to_delta; do \
 	  echo "examples/$$project"; $(CURDIR)/$(RUN) -m $$project || exit 1; done
 
-test: $(READY) ## Run the tests that a change needs (about 12 minutes on two cores)
+test: $(READY) ## Run the tests that a change needs (about 7 minutes on two cores)
 	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m 'not long' --ignore=$(SPARK_TESTS)
 	@echo "Tests on Spark, which needs both cores:"
 	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m 'not long' $(SPARK_TESTS)
