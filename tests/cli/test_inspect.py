@@ -16,6 +16,7 @@ from eventide.operators.factory import operator_of
 from eventide.operators.operator import Bundle
 from eventide.plan.process_plan import ProcessPlan
 from eventide.spark.inspection import OperatorState, processor_tables
+from eventide.spark.key_sizes import KeySizes
 from eventide.spark.stored_progress import Origin
 from eventide.time import as_datetime, instant
 
@@ -87,3 +88,27 @@ def test_a_watermark_without_origins_says_so() -> None:
 def test_origins_that_were_forgotten_are_counted() -> None:
     assert "forgotten  1,200 origins" in shown(held(forgotten_origins=1_200))
     assert as_json(held(forgotten_origins=3))["forgotten_origins"] == 3
+
+
+def test_the_largest_keys_and_the_windows_that_are_closed_next_are_tables_and_json() -> None:
+    key = {"shop": "kiel", "since": as_datetime(NOON)}
+    largest = pl.DataFrame({"key": [key], "entries": [2], "rows": [1_200], "bytes": [4_096]})
+    window = {"window_start": [as_datetime(NOON)], "window_end": [None], "limit": ["rows"], "room": [300]}
+    operator = held(keys=KeySizes(1_500, largest, pl.DataFrame({"key": [key], **window})))
+    picture = shown(operator)
+    assert "keys       1,500 in state" in picture and "largest keys" in picture and "closes next" in picture
+    assert picture.count("shop=kiel, since=2026-03-01T12:00:00Z") == 2  # in tables, and not in lines, too
+    assert "1,200" in picture and "300" in picture
+    plain = json.loads(json.dumps(as_json(operator)))
+    stored_key = {"shop": "kiel", "since": "2026-03-01T12:00:00Z"}
+    assert plain["keys"] == 1_500
+    assert plain["largest_keys"] == [{"key": stored_key, "entries": 2, "rows": 1_200, "bytes": 4_096}]
+    assert plain["closes_next"] == [
+        {"key": stored_key, "window_start": "2026-03-01T12:00:00Z", "window_end": None, "limit": "rows", "room": 300}
+    ]
+
+
+def test_a_plan_without_a_key_and_without_limits_lists_none() -> None:
+    plain = as_json(held())
+    assert (plain["keys"], plain["largest_keys"], plain["closes_next"]) == (0, [], None)
+    assert "largest" not in shown(held())

@@ -43,7 +43,7 @@ def inspect(
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each operator on stdout.")] = False,
     conf: Conf = None,
 ) -> None:
-    """Show the watermark, origins, gaps, state, open windows and timers of a query."""
+    """Show the watermark, origins, gaps, state, largest keys, open windows and timers of a query."""
     from eventide._paths import on_disk
     from eventide.cli.jobs import load
     from eventide.cli.spark_options import open_session
@@ -89,15 +89,20 @@ def as_json(operator: OperatorState, limit: int | None = None) -> dict[str, Any]
         "in_flight": operator.in_flight,
         "state": _rows(operator.state, limit),
         "timers": _rows(operator.timers, limit),
+        "keys": operator.keys.count,
+        "largest_keys": _rows(operator.keys.largest, limit),
+        "closes_next": _rows(operator.keys.closes_next, limit),
     }
 
 
 def show(console: Console, operator: OperatorState, limit: int = _LIMIT) -> None:
     """Print an operator; at most ``limit`` rows of each table."""
+    from eventide.spark.key_sizes import key_text
+
     head, *rest = str(operator).splitlines()
     console.print(head, style="bold", markup=False)
     for line in rest:
-        if not line.lstrip().startswith(("origin ", "gap ", "windows ")):
+        if not line.lstrip().startswith(("origin ", "gap ", "windows ", "key ", "next ")):
             console.print(line, markup=False)
     origins = [
         (
@@ -115,6 +120,11 @@ def show(console: Console, operator: OperatorState, limit: int = _LIMIT) -> None
     elif operator.windows is not None:
         windows = [["" if value is None else value for value in row] for row in operator.windows.rows()]
         _print(console, tuple(operator.windows.columns), windows, limit)
+    keys = [(key_text(key), *sizes) for key, *sizes in operator.keys.largest.rows()]
+    _print(console, ("largest keys", *operator.keys.largest.columns[1:]), keys, limit)
+    if operator.keys.closes_next is not None:
+        closing = [(key_text(key), *window) for key, *window in operator.keys.closes_next.rows()]
+        _print(console, ("closes next", *operator.keys.closes_next.columns[1:]), closing, limit)
     for table in (operator.state, operator.timers):
         if table is not None:
             _print(console, tuple(table.columns), table.rows(), limit)
@@ -135,6 +145,8 @@ def format_value(value: Any) -> Any:
     >>> format_value(datetime(2026, 3, 1, 12, tzinfo=UTC)), format_value(5)
     ('2026-03-01T12:00:00Z', 5)
     """
+    if isinstance(value, dict):
+        return {name: format_value(part) for name, part in value.items()}
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 

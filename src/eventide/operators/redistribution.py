@@ -16,11 +16,9 @@ import polars as pl
 from eventide.processors.errors import calls_need_driver
 from eventide.state import format as snapshot
 from eventide.state.block_codec import read_blocks, write_blocks
-from eventide.state.cell_table import CellCodec
 from eventide.state.errors import not_a_header
-from eventide.state.operator_state import CALLS
+from eventide.state.operator_state import CALLS, codec_of
 from eventide.state.pages import InlineCodec, Page, PageReader, PageStore, PageWriter, TableCodec
-from eventide.state.pane_log import PaneCodec
 from eventide.watermarks import without_origins
 
 SplitRows: TypeAlias = Callable[[pl.DataFrame, Sequence[str], int], Sequence[pl.DataFrame]]
@@ -181,7 +179,7 @@ def _merged(buckets: Iterable[tuple[bytes, PageStore]]) -> _Whole:
             raise not_a_header()
         if CALLS in head:
             raise calls_need_driver()
-        codecs = codecs or {name: _codec_of(table) for name, table in head["store"].items()}
+        codecs = codecs or {name: codec_of(table) for name, table in head["store"].items()}
         heads.append(head)
         reader = PageReader()
         with reader.attach(pages):
@@ -199,13 +197,6 @@ def _merged(buckets: Iterable[tuple[bytes, PageStore]]) -> _Whole:
     }
     whole = {name: _as_one(codecs[name], tables.pop(name)) for name in codecs}
     return _Whole(heads[slowest] | common, plan, codecs, whole)
-
-
-def _codec_of(head: Mapping[str, Any]) -> TableCodec:
-    """How a table was written. The columns by which an operator finds its panes do not matter: pages have no hashes."""
-    if "least" in head:
-        return CellCodec(head["by"])
-    return PaneCodec(()) if "born" in head else InlineCodec()
 
 
 def _as_one(codec: TableCodec, parts: Sequence[Any]) -> Any:

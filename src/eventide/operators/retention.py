@@ -8,7 +8,7 @@ The newest window of a key stays open, and a window is never closed in part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,24 @@ from eventide.windows.lateness import is_due, is_expired
 
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
+TOTAL = "__total"  # the size of a window and of all newer ones
 _ALL = "__all"  # replaces the key, if there is none
+
+
+def closing_order(
+    windows: pl.DataFrame, size: str, *, key: Sequence[str] = (), within: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Return the windows that may be closed, the newest first, with their ``TOTAL``: all but the newest one.
+
+    A window is closed if its total is above the limit. ``within`` names the columns of a group with its own limit.
+    Windows with the same bounds are closed in the order of their ``key``.
+    """
+    order = [c.END, c.START, *key]
+    newest_first = windows.sort(order, descending=True, nulls_last=True, maintain_order=True)
+    total, position = pl.col(size).cum_sum(), pl.int_range(pl.len())
+    if within:
+        total, position = total.over(within), position.over(within)
+    return newest_first.with_columns(total.alias(TOTAL)).filter(position > 0)
 
 
 class RetentionPolicy:
@@ -121,10 +138,7 @@ class RetentionPolicy:
 
     def _oldest_of_key(self, panes: pl.DataFrame, step: StepTime, most: int) -> pl.DataFrame:
         live = self._keyed(self._live(panes, step).filter(~pl.col(EVICTED)))
-        newest_first = live.sort(c.END, c.START, descending=True, maintain_order=True)
-        held = pl.col(c.ROWS).cum_sum().over(self._key)
-        first = pl.int_range(pl.len()).over(self._key) == 0
-        return self._marked(panes, newest_first.filter((held > most) & ~first))
+        return self._marked(panes, closing_order(live, c.ROWS, within=self._key).filter(pl.col(TOTAL) > most))
 
     def _oldest_of_all(
         self, panes: pl.DataFrame, table: PaneTable, step: StepTime, most: int
@@ -138,9 +152,7 @@ class RetentionPolicy:
         everything = live.select(*window, SIZE)
         if resting is not None:
             everything = pl.concat([everything, resting.select(*window, SIZE)])
-        order = [c.END, c.START, *self._plan.key]
-        newest_first = everything.sort(order, descending=True, nulls_last=True, maintain_order=True)
-        closing = newest_first.filter((pl.col(SIZE).cum_sum() > most) & (pl.int_range(pl.len()) > 0)).select(window)
+        closing = closing_order(everything, SIZE, key=self._plan.key).filter(pl.col(TOTAL) > most).select(window)
 
         def among(run: pl.DataFrame) -> Positions:
             where = run.select(window).with_row_index(c.PANE_ROW).join(closing, on=window, how="semi", nulls_equal=True)

@@ -6,13 +6,19 @@ Equal plans have equal fingerprints in every process. Names and texts are writte
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from eventide._column_refs import expression_text, in_unit
 from eventide.plan.fingerprint_parts import aggregate_text, call, span, strategy_text, trigger_text, value, window_text
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.plan.plan import IngestionTime, Input, Plan, Sides
 from eventide.plan.process_plan import ProcessPlan
-from eventide.plan.window_plan import WindowPlan
+from eventide.plan.window_plan import StateLimits, WindowPlan
 from eventide.time import format_duration
+
+_LIMIT = re.compile(r"(rows|bytes)=(\d+)")
+_ROWS = " rows"  # behind the lateness of windows that are counted in rows
 
 
 def fingerprint(plan: Plan) -> dict[str, str]:
@@ -33,13 +39,29 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     return _windows(plan)
 
 
+def stored_limits(parts: Mapping[str, str]) -> StateLimits | None:
+    """Return the state limits of a fingerprint; None if the plan has none.
+
+    >>> stored_limits({"state limits": "limit_state(rows=10)"})
+    StateLimits(rows=10, bytes=None)
+    """
+    if "state limits" not in parts:
+        return None
+    return StateLimits(**{name: int(number) for name, number in _LIMIT.findall(parts["state limits"])})
+
+
+def counts_rows(parts: Mapping[str, str]) -> bool:
+    """Return whether a fingerprint is of a plan whose windows are counted in rows."""
+    return parts.get("lateness", "").endswith(_ROWS)
+
+
 def _windows(plan: WindowPlan) -> dict[str, str]:
     lateness = plan.allowed_lateness
     parts = {
         **_stream(plan),
         "window": window_text(plan.window),
         "trigger": trigger_text(plan.trigger),
-        "lateness": format_duration(lateness) if plan.window.axis == "time" else f"{lateness} rows",
+        "lateness": format_duration(lateness) if plan.window.axis == "time" else f"{lateness}{_ROWS}",
         "mode": plan.mode,
         "panes only when the value changed": "yes" if plan.skip_unchanged else "no",
         "pane time": plan.output_time,

@@ -242,6 +242,11 @@ class RecordPages:
         for place in self._places.values():
             self._live[place.record] = self._live.get(place.record, 0) + place.length
 
+    @property
+    def live_bytes(self) -> int:
+        """The bytes of all pages."""
+        return sum(self._live.values())
+
     def start(self, batch: int, builder: RecordBuilder) -> None:
         """Append to the record of a batch from now on."""
         self._batch, self._builder, self._new = batch, builder, {}

@@ -18,6 +18,7 @@ import polars as pl
 from eventide import _columns as c
 from eventide._formats import FORMATS
 from eventide._hints import with_option_hints
+from eventide.errors import DataError
 from eventide.metrics import Gap, instant_text
 from eventide.operators.call_queue import CallQueue
 from eventide.operators.factory import operator_of
@@ -30,9 +31,11 @@ from eventide.processors.keyed_state import AT, ON_CLOCK, TIMER
 from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog, RecordPages
 from eventide.spark.errors import no_session, no_state
+from eventide.spark.key_sizes import NO_KEYS, KeySizes, key_sizes
 from eventide.spark.query_record import placement_of
 from eventide.spark.replacement import check_settled
 from eventide.spark.state_processor import HEADER, PAGES
+from eventide.spark.storage import DirectoryStorage
 from eventide.spark.stored_progress import Origin, stored_gaps, stored_origins
 from eventide.state import format as snapshot
 from eventide.state.block_codec import read_blocks
@@ -163,6 +166,7 @@ class OperatorState:
     timers: pl.DataFrame | None = None  # of a processor, by time
     forgotten_origins: int = 0  # since the query was started first
     in_flight: int = 0  # rows whose calls span batches
+    keys: KeySizes = NO_KEYS  # the largest keys, and the windows that .limit_state closes next
 
     @property
     def watermark(self) -> datetime | None:
@@ -212,6 +216,7 @@ class OperatorState:
             lines.append(f"  processor  {self.state.height:,} keys with state, {self.timers.height:,} timers")
         if self.in_flight:
             lines.append(f"  in flight  {self.in_flight:,} rows wait for calls")
+        lines += [f"  {line}" for line in self.keys.lines()]
         return "\n".join(lines)
 
     def _instant(self, time: datetime | None) -> str:
@@ -228,7 +233,8 @@ def inspect(
 ) -> list[OperatorState]:
     """Return the state of a running or stopped query, with one entry for each of its operators.
 
-    With the ``pipeline`` of the query, the entries have open windows and the state of processors.
+    The entries have the largest keys and, for ``.limit_state``, the windows that are closed next. With the
+    ``pipeline`` of the query, they also have open windows and the state of processors.
     State in the driver is read without Spark if the checkpoint is on this machine. ``storage`` is the store that was
     passed to ``run``, if any.
 
@@ -238,11 +244,9 @@ def inspect(
     """
     chain = () if pipeline is None else pipeline.plans
     checkpoint = os.fspath(checkpoint)
-    files = storage_of(checkpoint, spark)
-    check_settled(files)
-    log = CommitLog(files, record_storage(files, storage))
-    if placement_of(files) != "executors" and (record := log.newest()) is not None:
-        return [_operator_state(operator, chain) for operator in read_driver_state(log, record)]
+    in_driver = inspect_driver(storage_of(checkpoint, spark), chain, storage=storage)
+    if in_driver is not None:
+        return in_driver
     from pyspark.sql import SparkSession
 
     active = spark or SparkSession.getActiveSession()
@@ -252,6 +256,31 @@ def inspect(
     if not operators:
         raise no_state(checkpoint)
     return [_operator_state(operator, chain) for operator in operators]
+
+
+def inspect_driver(
+    files: DirectoryStorage, chain: Sequence[Plan] = (), *, storage: Any = None, max_bytes: int | None = None
+) -> list[OperatorState] | None:
+    """Return the state of a query whose state is in the driver, without Spark; None if there is none.
+
+    More than ``max_bytes`` in pages are not read, but an error.
+    """
+    check_settled(files)
+    log = CommitLog(files, record_storage(files, storage))
+    record = None if placement_of(files) == "executors" else log.newest()
+    if record is None:
+        return None
+    if max_bytes is not None and (stored := _stored_bytes(log, record)) > max_bytes:
+        raise DataError(
+            f"The state has {stored:,} bytes, and at most {max_bytes:,} are read here. Read it in a process of its "
+            f"own: eventide inspect {files.location}."
+        )
+    return [_operator_state(operator, chain) for operator in read_driver_state(log, record)]
+
+
+def _stored_bytes(log: CommitLog, record: Record) -> int:
+    manifests = [record.part(Span(*stage["manifest"])) for stage in record.footer["stages"]]
+    return sum(RecordPages(log, manifest).live_bytes for manifest in manifests)
 
 
 def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorState:
@@ -269,6 +298,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
     frames = [] if current is None else _scanned(current, schemas_in(plan), bodies, pages)
     processor = current if isinstance(current, ProcessPlan) else None
     state, timers = (None, None) if processor is None else processor_tables(processor, frames)
+    headers = ((snapshot.load(body), _ReadOnlyPages(pages.get(bucket, {}))) for bucket, body in bodies.items())
     return OperatorState(
         depth=depth,
         format=stored.format,
@@ -286,6 +316,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
         timers=timers,
         forgotten_origins=sum(known.get("forgotten", 0) for known in tracker.get("inputs", [tracker])),
         in_flight=sum(CallQueue.restore(queue).in_flight for queue in calls.get("queues", ())),
+        keys=key_sizes(plan, headers),
     )
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import polars as pl
 
 from eventide.state.block_codec import read_blocks, write_blocks
+from eventide.state.cell_table import CellCodec
 from eventide.state.errors import calls_changed, not_a_header, not_whole, plan_changed, plan_changes, spanning_changed
 from eventide.state.format import dump, load
-from eventide.state.pages import Manifest, Page, PageStore, PageWriter, TableCodec, TableSizes
+from eventide.state.pages import InlineCodec, Manifest, Page, PageStore, PageWriter, TableCodec, TableSizes
+from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import PaneTable
 from eventide.watermarks import AnyTracker
 
@@ -237,6 +239,16 @@ def schemas_in(content: Mapping[str, Any]) -> list[pl.Schema]:
     """Return the schema of each input at the time when the state was saved."""
     rows = content["rows"]
     return [frame.schema for frame in (rows if isinstance(rows, list) else [rows])]
+
+
+def codec_of(table: Mapping[str, Any]) -> TableCodec:
+    """Return how a table was written, from its entry in a header. No plan is needed.
+
+    The columns by which an operator finds its panes do not matter: pages have no hashes.
+    """
+    if "least" in table:
+        return CellCodec(table["by"])
+    return PaneCodec(()) if "born" in table else InlineCodec()
 
 
 def load_whole(saved: bytes) -> dict[str, Any]:
