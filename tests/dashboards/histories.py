@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from starlette.applications import Starlette
 
+from eventide.plan.pipeline import Pipeline
 from eventide.spark.batch_history import History
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.pane_counts import WindowPanes
 from eventide.time import as_datetime
+from tests.driver.harness import Checkpoint, Driver
 
 SECOND = 1_000_000
 NOON = 1_772_366_400 * SECOND  # 2026-03-01T12:00:00Z
@@ -47,6 +50,14 @@ def write(checkpoint: Path, batches: Sequence[BatchMetrics], panes: Sequence[Win
     return checkpoint
 
 
+def with_state(checkpoint: Path, pipeline: Pipeline, rows: pl.DataFrame) -> Path:
+    """The same with the state of a query in the driver, after a batch of these rows."""
+    files = Checkpoint(checkpoint)
+    files.log_offsets(0, NOON)
+    Driver(files, pipeline, [rows.schema]).batch(0, [rows])
+    return write(checkpoint, [batch(0)])
+
+
 @dataclass
 class Response:
     status: int
@@ -59,10 +70,13 @@ class Response:
 
 def request(app: Starlette, path: str, *, method: str = "GET", body: bytes = b"", **headers: str | None) -> Response:
     """Send one request to an application, without a socket. Headers that are None are left out."""
-    return asyncio.run(_request(app, path, method, body, headers))
+    return asyncio.run(send_request(app, path, method, body, headers))
 
 
-async def _request(app: Starlette, path: str, method: str, body: bytes, headers: Mapping[str, str | None]) -> Response:
+async def send_request(
+    app: Starlette, path: str, method: str, body: bytes, headers: Mapping[str, str | None]
+) -> Response:
+    """Do the same in a running loop."""
     sent: list[Any] = []
 
     async def receive() -> Any:

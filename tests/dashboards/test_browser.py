@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import eventide as ev
@@ -17,7 +18,7 @@ from eventide.dashboards.health import lag_words
 from eventide.metrics import Gap
 from eventide.spark.metrics import EventTimes
 from eventide.spark.pane_counts import WindowPanes
-from tests.dashboards.histories import NOON, SECOND, TOKEN, at, batch, pane, write
+from tests.dashboards.histories import NOON, SECOND, TOKEN, at, batch, pane, with_state, write
 from tests.services import unavailable
 
 pytestmark = pytest.mark.long
@@ -423,6 +424,42 @@ def test_a_command_needs_a_confirmation_and_is_one_file(browser: Any, checkpoint
         (written,) = [json.loads(file.read_text()) for file in control.glob("*.json")]
         assert (written["do"], written["origin"]) == ("retire", SPITEFUL)
         assert page.title() != "owned" and page.locator("main img").count() == 0
+    finally:
+        server.stop()
+
+
+def test_a_button_reads_the_largest_keys_and_the_windows_that_are_closed_next(browser: Any, tmp_path: Path) -> None:
+    rows = pl.DataFrame({"t": [NOON, NOON + 1, NOON + 60 * SECOND], "shop": [SPITEFUL, "kiel", SPITEFUL]})
+    windows = ev.stream(time="t", key="shop", watermark="1 hour").window(ev.tumbling("1 minute"))
+    checkpoint = with_state(tmp_path / "revenue", windows.limit_state(rows=9).agg(n=ev.count()), rows)
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        assert visit.text("keys") == "" and not any(url.endswith("/state") for url in visit.requests)
+        page.click("#read-state")
+        page.wait_for_selector("#keys tbody tr")
+        assert "2 keys in state at 2026-03-01 12:00:00." in visit.text("keys")
+        first, second = page.locator("#keys tbody tr").all()
+        assert first.locator("td").all_text_contents()[:3] == [f"shop={SPITEFUL}", "2", "2"]
+        assert second.locator("td").all_text_contents()[:3] == ["shop=kiel", "1", "1"]
+        (closing,) = page.locator("#keys li").all_text_contents()
+        window = "2026-03-01T12:00:00Z to 2026-03-01T12:01:00Z"
+        assert closing == f"shop={SPITEFUL}: {window}, after more than 7 rows of the key."
+        assert page.title() != "owned" and page.locator("#keys img").count() == 0 and visit.problems == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= DESK["width"]
+    finally:
+        server.stop()
+
+
+def test_the_panel_of_state_on_the_executors_names_the_command_that_reads_it(browser: Any, checkpoint: Path) -> None:
+    record = {"state": "executors", "operators": []}
+    (checkpoint / "eventide" / "plan.json").write_text(json.dumps(record), encoding="utf-8")
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        assert "is read with Spark: eventide inspect" in visit.text("unreadable")
+        assert visit.page.locator("#read-state").is_hidden()
     finally:
         server.stop()
 

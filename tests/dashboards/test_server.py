@@ -20,7 +20,10 @@ from tests.dashboards.histories import TOKEN, at, batch, first_events, pane, req
 BEARER = f"Bearer {TOKEN}"
 ORIGIN = "http://127.0.0.1:8080"
 SPITEFUL = "<img src=x onerror=alert(1)>\"'&</script>"
-API = ("/api/queries", "/api/queries/revenue/summary", "/api/queries/revenue/charts", "/api/queries/revenue/events")
+API = (
+    *("/api/queries", "/api/queries/revenue/summary", "/api/queries/revenue/charts", "/api/queries/revenue/events"),
+    "/api/queries/revenue/state",
+)
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ def test_only_a_state_that_has_grown_names_the_map(spark: SparkSession, tmp_path
     ]  # in the first of them workers have to read all; there are two buckets
     (grown,) = ev.inspect(stream.checkpoint, pipeline=ONCE, spark=spark)
     assert grown.windows is not None and grown.windows["rows"].sum() == 20_200
+    assert grown.keys.count == 8_000 and grown.keys.largest["rows"].max() > 3  # in two buckets
     assert (grown.pages, grown.bytes) == (stream.metrics[-1].pages, stream.metrics[-1].state_bytes)
     stream.put(rows(10, 50), rows(300, 50), rows(310, 50))
     assert maps(stream.run(ONCE, state="executors"))[-1] == 0  # the large window is gone, and the state is small again

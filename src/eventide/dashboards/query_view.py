@@ -11,6 +11,7 @@ import polars as pl
 from eventide.dashboards import series
 from eventide.dashboards.health import end_sentence, gap_sentence, health_of, held_by, is_silent, watermark_sentence
 from eventide.dashboards.history_tables import DEAD, TIMINGS
+from eventide.dashboards.stored_state import unreadable
 from eventide.dashboards.watched_queries import WatchedQuery
 from eventide.operators.operator import is_balanced
 from eventide.time import instant
@@ -125,6 +126,7 @@ def _state(query: WatchedQuery, batches: pl.DataFrame) -> dict[str, Any]:
         "operators": len(operators),
         **{name: last.get(name, 0) for name in names},
         "growth": _growth(batches),
+        "unreadable": unreadable(query, record),
     }
 
 

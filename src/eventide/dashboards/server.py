@@ -20,8 +20,9 @@ from starlette.routing import Route
 
 from eventide.dashboards.access import HEADERS, Access
 from eventide.dashboards.query_view import charts, summary
+from eventide.dashboards.stored_state import StoredStateReader
 from eventide.dashboards.watched_queries import QueryDirectory, WatchedQuery
-from eventide.errors import PlanError
+from eventide.errors import EventideError, PlanError
 from eventide.marks.controller.http_client import is_loopback
 
 STATIC = Path(__file__).parent / "static"
@@ -30,6 +31,7 @@ _MAX_BODY = 4096  # bytes of a command
 _POLL = 0.5  # seconds between two looks at a history
 _HEARTBEAT = 15.0  # seconds after which a silent connection is used, so that proxies keep it
 _POINTS = (10, 2000)
+_STATE_TIMEOUT = 20.0  # seconds for reading the state of a query
 
 
 def create_app(
@@ -40,9 +42,10 @@ def create_app(
     hosts: Collection[str] = (),
     behind_after: int | None = None,
     poll: float = _POLL,
+    state_timeout: float = _STATE_TIMEOUT,
 ) -> Starlette:
     """Return the application. Everything except its static files needs the ``token``."""
-    endpoints = _Endpoints(queries, Access(token, hosts), allow_control, behind_after, poll)
+    endpoints = _Endpoints(queries, Access(token, hosts), allow_control, behind_after, poll, state_timeout)
     api = "/api/queries/{id:path}"
     app = Starlette(
         routes=[
@@ -52,6 +55,7 @@ def create_app(
             Route(f"{api}/charts", endpoints.charts),
             Route(f"{api}/events", endpoints.events),
             Route(f"{api}/commands", endpoints.command, methods=["POST"]),
+            Route(f"{api}/state", endpoints.state),
             Route(f"{api}/summary", endpoints.summary),
         ]
     )
@@ -143,12 +147,15 @@ class _Endpoints:
         allow_control: bool,
         behind_after: int | None,
         poll: float,
+        state_timeout: float,
     ) -> None:
         self._queries = queries
         self._access = access
         self._allow_control = allow_control
         self._behind_after = behind_after
         self._poll = poll
+        self._state_timeout = state_timeout
+        self._stored_state = StoredStateReader()
         self.stopping = threading.Event()
 
     async def page(self, request: Request) -> Response:
@@ -205,6 +212,21 @@ class _Endpoints:
                 return charts(query, since=since, until=until, points=limit)
 
         return await self._of_query(request, read)
+
+    async def state(self, request: Request) -> Response:
+        """Return the largest keys of a query, read from its checkpoint: on demand, and one query at a time."""
+        if (rejection := self._access.reject(request)) is not None:
+            return _rejected(*rejection)
+        query = self._queries.get(request.path_params["id"])
+        if query is None:
+            return _rejected(404, "There is no such query.")
+        try:
+            content = await asyncio.wait_for(asyncio.to_thread(self._stored_state.read, query), self._state_timeout)
+        except TimeoutError:
+            return _rejected(503, "Reading the state takes too long for a page. Read it with eventide inspect.")
+        except (EventideError, OSError) as error:
+            return _rejected(409, str(error))
+        return _json(content)
 
     async def events(self, request: Request) -> Response:
         """Send the summary of a query now and after each batch, as server-sent events."""

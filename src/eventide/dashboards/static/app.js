@@ -187,6 +187,7 @@ function showSummary(query) {
 function follow(id) {
   state.events?.close();
   Object.assign(state, { id, query: null, charts: null });
+  panels.showKeys([]);
   plane.view = null;
   const events = new EventSource(`${path(id)}/events`);
   state.events = events;
@@ -241,6 +242,21 @@ async function send(what, origin, gap) {
   }
 }
 
+/** Reads the largest keys: only for this button, because it reads all state. */
+async function readState() {
+  const button = byId("read-state"), id = state.id;
+  button.disabled = true;
+  try {
+    const { operators } = await get(`${path(id)}/state`);
+    if (id === state.id) panels.showKeys(operators);
+    problem("state", "");
+  } catch (error) {
+    problem("state", `The state was not read: ${error.message}`);
+  } finally {
+    button.disabled = false;
+  }
+}
+
 async function showList() {
   const { queries } = await get("/api/queries");
   byId("no-queries").hidden = queries.length > 0;
@@ -287,6 +303,7 @@ byId("follow").addEventListener("click", () => setFollow(!state.follow));
 byId("fit").addEventListener("click", fit);
 byId("zoom-in").addEventListener("click", () => plane.zoom(0.6));
 byId("zoom-out").addEventListener("click", () => plane.zoom(1 / 0.6));
+byId("read-state").addEventListener("click", readState);
 byId("drain").addEventListener("click", () => confirmCommand("drain"));
 byId("skip-gap").addEventListener("click", () => {
   const gap = state.query.gap_ranges[0] ?? null;

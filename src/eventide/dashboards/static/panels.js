@@ -127,9 +127,34 @@ export function showState(query) {
     parts.push(grows);
   }
   setText("state-text", `${parts.join(", ")}.`);
+  setText("unreadable", state.unreadable ?? "");
+  byId("read-state").hidden = Boolean(state.unreadable);
   const facts = Object.entries(state.plan);
   byId("plan-section").hidden = !facts.length;
   fill(byId("plan"), ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** What the state holds by key, as it was read. */
+export function showKeys(operators) {
+  fill(byId("keys"), ...operators.flatMap(({ operator, at, keys, largest, closes_next: closing }) => [
+    el("p", { class: "note" }, `${operators.length > 1 ? `Operator ${operator}: ` : ""}${keys ? plural(keys, "key") : "no keys"} in state at ${instant(at)}.`),
+    ...(largest.length ? [el("h3", {}, "Largest keys"), keyTable(largest)] : []),
+    ...(closing === null ? [] : [el("h3", {}, "The state limit closes next"), closingList(closing)]),
+  ]));
+}
+
+function keyTable(largest) {
+  const head = ["key", "entries", "rows", "bytes"].map((name, i) => el("th", { scope: "col", class: i ? "number" : "" }, name));
+  const rows = largest.map(({ key, entries, rows, bytes: size }) => el("tr", {}, el("td", { class: "name" }, key),
+    ...[count(entries), rows === null ? "–" : count(rows), bytes(size)].map((cell) => el("td", { class: "number" }, cell))));
+  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows)));
+}
+
+function closingList(closing) {
+  if (!closing.length) return el("p", { class: "note" }, "None: the newest window stays open.");
+  const room = (row) => (row.limit === "bytes" ? `${bytes(row.room)} of all keys` : `${plural(row.room, "row")} of the key`);
+  return el("ul", { class: "plain" }, ...closing.map((row) =>
+    el("li", {}, `${row.key}: ${row.window_start} to ${row.window_end}, after more than ${room(row)}.`)));
 }
 
 export function showWindows(data, chosen) {
