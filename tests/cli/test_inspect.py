@@ -16,7 +16,7 @@ from eventide.operators.factory import operator_of
 from eventide.operators.operator import Bundle
 from eventide.plan.process_plan import ProcessPlan
 from eventide.spark.inspection import OperatorState, processor_tables
-from eventide.spark.key_sizes import KeySizes
+from eventide.spark.key_sizes import NO_KEYS, KeySizes
 from eventide.spark.stored_progress import Origin
 from eventide.time import as_datetime, instant
 
@@ -109,6 +109,12 @@ def test_the_largest_keys_and_the_windows_that_are_closed_next_are_tables_and_js
 
 
 def test_a_plan_without_a_key_and_without_limits_lists_none() -> None:
-    plain = as_json(held())
+    plain = as_json(held(keys=NO_KEYS))
     assert (plain["keys"], plain["largest_keys"], plain["closes_next"]) == (0, [], None)
-    assert "largest" not in shown(held())
+    assert "largest" not in shown(held(keys=NO_KEYS))
+
+
+def test_keys_that_were_not_asked_for_are_null() -> None:
+    plain = as_json(held())
+    assert (plain["keys"], plain["largest_keys"], plain["closes_next"]) == (None, None, None)
+    assert "keys" not in shown(held())

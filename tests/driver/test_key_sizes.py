@@ -41,7 +41,7 @@ def stored(place: Path, pipeline: ev.Pipeline, *batches: Sequence[Row]) -> Opera
         checkpoint.log_offsets(number, 1_000_000)
         frame = pl.DataFrame(list(rows), schema=SCHEMA, orient="row")
         driver.batch(number, [frame] * len(pipeline.plans[0].edges))
-    (operator,) = ev.inspect(place)
+    (operator,) = ev.inspect(place, keys=True)
     return operator
 
 
@@ -198,7 +198,7 @@ def test_the_stored_plan_names_its_limits(kind: Any, limits: dict[str, int]) -> 
 def test_a_large_state_is_not_read_where_a_limit_is_set(tmp_path: Path) -> None:
     stored(tmp_path, stream().agg(n=ev.count()), [(1, "a", 1)])
     files = LocalStorage(tmp_path)
-    (whole,) = inspect_driver(files, max_bytes=1 << 20) or []
-    assert whole.keys.count == 1
+    (whole,) = inspect_driver(files, keys=True, max_bytes=1 << 20) or []
+    assert whole.keys is not None and whole.keys.count == 1
     with pytest.raises(DataError, match="eventide inspect"):
         inspect_driver(files, max_bytes=10)

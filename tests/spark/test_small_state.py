@@ -45,7 +45,7 @@ def test_only_a_state_that_has_grown_names_the_map(spark: SparkSession, tmp_path
         2,
         0,
     ]  # in the first of them workers have to read all; there are two buckets
-    (grown,) = ev.inspect(stream.checkpoint, pipeline=ONCE, spark=spark)
+    (grown,) = ev.inspect(stream.checkpoint, pipeline=ONCE, keys=True, spark=spark)
     assert grown.windows is not None and grown.windows["rows"].sum() == 20_200
     assert grown.keys.count == 8_000 and grown.keys.largest["rows"].max() > 3  # in two buckets
     assert (grown.pages, grown.bytes) == (stream.metrics[-1].pages, stream.metrics[-1].state_bytes)

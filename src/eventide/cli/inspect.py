@@ -29,6 +29,8 @@ eventide inspect checkpoints/revenue --job job.py     (open windows, or the stat
 
 eventide inspect checkpoints/revenue --job job.py --limit 100
 
+eventide inspect checkpoints/revenue --keys           (the largest keys, too)
+
 eventide inspect checkpoints/revenue --json
 """
 _LIMIT = 20  # rows of a table
@@ -40,10 +42,13 @@ def inspect(
     limit: Annotated[
         int | None, typer.Option(help=f"Rows of each table. Default: {_LIMIT}; all with --json.", min=1)
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="Show the largest keys, too. This reads all of the state.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each operator on stdout.")] = False,
     conf: Conf = None,
 ) -> None:
-    """Show the watermark, origins, gaps, state, largest keys, open windows and timers of a query."""
+    """Show the watermark, origins, gaps, state, open windows and timers of a query."""
     from eventide._paths import on_disk
     from eventide.cli.jobs import load
     from eventide.cli.spark_options import open_session
@@ -55,7 +60,7 @@ def inspect(
     pipeline = None if job is None else load(job).pipeline
     with open_session("inspect", conf=conf, quiet=json) as spark:
         with screen.busy("Reading the state …", quiet=json):
-            operators = read_operators(checkpoint, pipeline=pipeline, spark=spark)
+            operators = read_operators(checkpoint, pipeline=pipeline, keys=keys, spark=spark)
         for operator in operators:
             if json:
                 screen.print_json(as_json(operator, limit))
@@ -89,9 +94,9 @@ def as_json(operator: OperatorState, limit: int | None = None) -> dict[str, Any]
         "in_flight": operator.in_flight,
         "state": _rows(operator.state, limit),
         "timers": _rows(operator.timers, limit),
-        "keys": operator.keys.count,
-        "largest_keys": _rows(operator.keys.largest, limit),
-        "closes_next": _rows(operator.keys.closes_next, limit),
+        "keys": None if operator.keys is None else operator.keys.count,
+        "largest_keys": None if operator.keys is None else _rows(operator.keys.largest, limit),
+        "closes_next": None if operator.keys is None else _rows(operator.keys.closes_next, limit),
     }
 
 
@@ -120,9 +125,10 @@ def show(console: Console, operator: OperatorState, limit: int = _LIMIT) -> None
     elif operator.windows is not None:
         windows = [["" if value is None else value for value in row] for row in operator.windows.rows()]
         _print(console, tuple(operator.windows.columns), windows, limit)
-    keys = [(key_text(key), *sizes) for key, *sizes in operator.keys.largest.rows()]
-    _print(console, ("largest keys", *operator.keys.largest.columns[1:]), keys, limit)
-    if operator.keys.closes_next is not None:
+    if operator.keys is not None:
+        keys = [(key_text(key), *sizes) for key, *sizes in operator.keys.largest.rows()]
+        _print(console, ("largest keys", *operator.keys.largest.columns[1:]), keys, limit)
+    if operator.keys is not None and operator.keys.closes_next is not None:
         closing = [(key_text(key), *window) for key, *window in operator.keys.closes_next.rows()]
         _print(console, ("closes next", *operator.keys.closes_next.columns[1:]), closing, limit)
     for table in (operator.state, operator.timers):

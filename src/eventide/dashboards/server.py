@@ -223,7 +223,7 @@ class _Endpoints:
         try:
             content = await asyncio.wait_for(asyncio.to_thread(self._stored_state.read, query), self._state_timeout)
         except TimeoutError:
-            return _rejected(503, "Reading the state takes too long for a page. Read it with eventide inspect.")
+            return _rejected(503, "Reading the state takes too long for a page. Read it with eventide inspect --keys.")
         except (EventideError, OSError) as error:
             return _rejected(409, str(error))
         return _json(content)

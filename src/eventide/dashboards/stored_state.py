@@ -27,7 +27,8 @@ def unreadable(query: WatchedQuery, record: Mapping[str, Any]) -> str | None:
     if query.checkpoint is None:
         return "The largest keys are shown for a query whose checkpoint is on this machine."
     if record.get("state") == "executors":
-        return f"State on the executors is read with Spark: eventide inspect {query.checkpoint} shows the largest keys."
+        command = f"eventide inspect --keys {query.checkpoint}"
+        return f"State on the executors is read with Spark: {command} shows the largest keys."
     return None
 
 
@@ -48,7 +49,7 @@ class StoredStateReader:
             from eventide.spark.storage import LocalStorage
 
             assert query.checkpoint is not None
-            operators = inspect_driver(LocalStorage(query.checkpoint), max_bytes=_MAX_BYTES)
+            operators = inspect_driver(LocalStorage(query.checkpoint), keys=True, max_bytes=_MAX_BYTES)
         finally:
             self._reading.release()
         if operators is None:
@@ -57,6 +58,7 @@ class StoredStateReader:
 
 
 def _as_json(operator: OperatorState) -> dict[str, Any]:
+    assert operator.keys is not None  # they were asked for
     closes_next = operator.keys.closes_next
     return {
         "operator": operator.depth,

@@ -31,7 +31,7 @@ from eventide.processors.keyed_state import AT, ON_CLOCK, TIMER
 from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog, RecordPages
 from eventide.spark.errors import no_session, no_state
-from eventide.spark.key_sizes import NO_KEYS, KeySizes, key_sizes
+from eventide.spark.key_sizes import KeySizes, key_sizes
 from eventide.spark.query_record import placement_of
 from eventide.spark.replacement import check_settled
 from eventide.spark.state_processor import HEADER, PAGES
@@ -166,7 +166,7 @@ class OperatorState:
     timers: pl.DataFrame | None = None  # of a processor, by time
     forgotten_origins: int = 0  # since the query was started first
     in_flight: int = 0  # rows whose calls span batches
-    keys: KeySizes = NO_KEYS  # the largest keys, and the windows that .limit_state closes next
+    keys: KeySizes | None = None  # the largest keys, and the windows that .limit_state closes next, if asked for
 
     @property
     def watermark(self) -> datetime | None:
@@ -216,7 +216,7 @@ class OperatorState:
             lines.append(f"  processor  {self.state.height:,} keys with state, {self.timers.height:,} timers")
         if self.in_flight:
             lines.append(f"  in flight  {self.in_flight:,} rows wait for calls")
-        lines += [f"  {line}" for line in self.keys.lines()]
+        lines += [] if self.keys is None else [f"  {line}" for line in self.keys.lines()]
         return "\n".join(lines)
 
     def _instant(self, time: datetime | None) -> str:
@@ -228,13 +228,14 @@ def inspect(
     checkpoint: str | Path,
     *,
     pipeline: Pipeline | None = None,
+    keys: bool = False,
     spark: SparkSession | None = None,
     storage: Any = None,
 ) -> list[OperatorState]:
     """Return the state of a running or stopped query, with one entry for each of its operators.
 
-    The entries have the largest keys and, for ``.limit_state``, the windows that are closed next. With the
-    ``pipeline`` of the query, they also have open windows and the state of processors.
+    With the ``pipeline`` of the query, the entries have open windows and the state of processors. With ``keys``, they
+    have the largest keys and, for ``.limit_state``, the windows that are closed next: this reads all of the state.
     State in the driver is read without Spark if the checkpoint is on this machine. ``storage`` is the store that was
     passed to ``run``, if any.
 
@@ -244,7 +245,7 @@ def inspect(
     """
     chain = () if pipeline is None else pipeline.plans
     checkpoint = os.fspath(checkpoint)
-    in_driver = inspect_driver(storage_of(checkpoint, spark), chain, storage=storage)
+    in_driver = inspect_driver(storage_of(checkpoint, spark), chain, keys=keys, storage=storage)
     if in_driver is not None:
         return in_driver
     from pyspark.sql import SparkSession
@@ -255,11 +256,16 @@ def inspect(
     operators = list(read_executor_state(active, checkpoint))
     if not operators:
         raise no_state(checkpoint)
-    return [_operator_state(operator, chain) for operator in operators]
+    return [_operator_state(operator, chain, keys=keys) for operator in operators]
 
 
 def inspect_driver(
-    files: DirectoryStorage, chain: Sequence[Plan] = (), *, storage: Any = None, max_bytes: int | None = None
+    files: DirectoryStorage,
+    chain: Sequence[Plan] = (),
+    *,
+    keys: bool = False,
+    storage: Any = None,
+    max_bytes: int | None = None,
 ) -> list[OperatorState] | None:
     """Return the state of a query whose state is in the driver, without Spark; None if there is none.
 
@@ -273,9 +279,9 @@ def inspect_driver(
     if max_bytes is not None and (stored := _stored_bytes(log, record)) > max_bytes:
         raise DataError(
             f"The state has {stored:,} bytes, and at most {max_bytes:,} are read here. Read it in a process of its "
-            f"own: eventide inspect {files.location}."
+            f"own: eventide inspect --keys {files.location}."
         )
-    return [_operator_state(operator, chain) for operator in read_driver_state(log, record)]
+    return [_operator_state(operator, chain, keys=keys) for operator in read_driver_state(log, record)]
 
 
 def _stored_bytes(log: CommitLog, record: Record) -> int:
@@ -283,7 +289,7 @@ def _stored_bytes(log: CommitLog, record: Record) -> int:
     return sum(RecordPages(log, manifest).live_bytes for manifest in manifests)
 
 
-def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorState:
+def _operator_state(stored: StoredOperator, chain: Sequence[Plan], *, keys: bool) -> OperatorState:
     """Return the state of an operator from the headers and the pages of its buckets."""
     depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
@@ -292,7 +298,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
         tracker = stored.tracker.tracker()
     else:
         tracker = calls["tracker"] if calls else _blocks_of(first["tracker"], pages[bucket])
-    keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: of all
+    watermarks = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: of all
     plan = _plan_of(first, pages[bucket])
     current = chain[depth] if depth < len(chain) else None
     frames = [] if current is None else _scanned(current, schemas_in(plan), bodies, pages)
@@ -305,7 +311,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
         plan=plan["plan"] | calls.get("facts", {}),
         buckets=stored.buckets,
         watermark_us=first["watermark"],
-        watermarks={key: known_datetime(output) for key, output, _ in keys},
+        watermarks={key: known_datetime(output) for key, output, _ in watermarks},
         at=as_datetime(first["now"]),
         origins=stored_origins(tracker, plan["plan"]),
         gaps=stored_gaps(tracker, plan["plan"] | calls.get("facts", {})),
@@ -316,7 +322,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
         timers=timers,
         forgotten_origins=sum(known.get("forgotten", 0) for known in tracker.get("inputs", [tracker])),
         in_flight=sum(CallQueue.restore(queue).in_flight for queue in calls.get("queues", ())),
-        keys=key_sizes(plan, headers),
+        keys=key_sizes(plan, headers) if keys else None,
     )
 
 
