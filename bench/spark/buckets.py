@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,10 +42,7 @@ SIZES = {
     "buckets_20": _Size(50_000, 20, 16, 6),
     "buckets_200": _Size(50_000, 200, 8, 2),
 }
-STORES = {
-    "spark_rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    "spark_memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-}
+STORES = ("spark_rocksdb", "spark_memory")
 ORIGINS = {"one": 1, "many": settings.scaled(100_000)}
 TASKS = BUCKETS = 64
 _ORIGIN_ROWS, _ORIGIN_BATCHES, _ORIGIN_WARM_UP = settings.scaled(200_000), 8, 3
@@ -126,7 +124,7 @@ def _measure_buckets(who: str, size: _Size) -> dict[str, Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
     import eventide as ev
-    from bench.spark.queries import start_session, stream
+    from bench.spark.queries import in_memory_state, start_session, stream
 
     spark = start_session()
     rows = stream(spark, data.batches(size.rows, 1_000, size.batches))
@@ -136,9 +134,9 @@ def _measure_buckets(who: str, size: _Size) -> dict[str, Any]:
         result = rows.transform(stream_.window(ev.tumbling("1 minute")).agg(n=ev.count(), total=ev.sum("value")))
     else:
         windows = rows.withWatermark("ts", "10 seconds").groupBy(F.window("ts", "1 minute").alias("window"), KEY)
-        spark.conf.set("spark.sql.streaming.stateStore.providerClass", STORES[who])
         result = windows.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
-    return _run(result, size.minutes, size.warm_up)
+    with in_memory_state(spark) if who == "spark_memory" else nullcontext():
+        return _run(result, size.minutes, size.warm_up)
 
 
 def _measure_origins(origins: int) -> dict[str, Any]:
