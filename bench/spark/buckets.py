@@ -147,7 +147,8 @@ def _measure_origins(origins: int) -> dict[str, Any]:
 
     spark = start_session()
     rows = stream(spark, data.batches(_ORIGIN_ROWS, 1_000, _ORIGIN_BATCHES))
-    rows = rows.withColumn("origin", F.monotonically_increasing_id() % origins).repartition(TASKS)  # all in each batch
+    origin = F.col("_metadata.row_index") % origins  # all origins are in each file, and so in each batch
+    rows = rows.withColumn("origin", origin).repartition(TASKS)
     _set_buckets(spark, BUCKETS)
     watermark = ev.bounded_delay("10 seconds", origin="origin")
     windows = ev.stream(time="ts", key=KEY, watermark=watermark).window(ev.tumbling("1 minute"))
