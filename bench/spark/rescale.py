@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from bench.spark.settings import KEY, scaled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from eventide.operators.redistribution import BucketSnapshot
     from eventide.spark.query_record import Placement
 
 PANES = 5_000_000
@@ -119,9 +121,18 @@ def _expected(source: Path) -> pl.DataFrame:
     return rows.group_by(KEY, start).agg(pl.len().cast(pl.Int64).alias("n")).sort(KEY, "start").collect()
 
 
+@dataclass(frozen=True)
+class _Copied:
+    """The state of an operator as it was read."""
+
+    buckets: Sequence[BucketSnapshot]
+    count: int
+    tracker: BucketSnapshot | None
+
+
 def _copy(spark: SparkSession, checkpoint: Path, target: Path) -> None:
     """Read the state of all buckets, and write it once as it is: into a state store of as many buckets."""
-    from eventide.operators.redistribution import BucketSnapshot, DividedState
+    from eventide.operators.redistribution import BucketSnapshot
     from eventide.spark.inspection import read_executor_state
     from eventide.spark.state_import import StateImport
     from eventide.spark.storage import LocalStorage
@@ -129,7 +140,7 @@ def _copy(spark: SparkSession, checkpoint: Path, target: Path) -> None:
     copied = StateImport(spark, 0, LocalStorage(target))
     for operator in read_executor_state(spark, str(checkpoint)):
         buckets = [BucketSnapshot(head, operator.pages[bucket]) for bucket, head in sorted(operator.heads.items())]
-        copied.add(DividedState(buckets, operator.tracker))
+        copied.add(_Copied(buckets, len(buckets), operator.tracker))
     copied.run()
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from eventide.operators.chain import Chain
 from eventide.operators.factory import operator_of
 from eventide.operators.operator import Counts, drained, ended, noted
-from eventide.operators.redistribution import DividedState
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
 from eventide.spark.commit_log import CommitLog
@@ -28,6 +27,7 @@ from eventide.spark.types import polars_schema, spark_schema
 from eventide.testing.hosts import BundleResult
 from eventide.time import MAX
 from eventide.watermarks import Note
+from tests.pages.divided_state import DividedState
 
 Schema = Mapping[str, pl.DataType]
 

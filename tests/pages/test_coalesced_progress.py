@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.operators.redistribution import redistribute
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.coalesced_progress import COALESCED_FROM, TRACKED, default_progress
 from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage, traits_of
 from eventide.spark.stamp import split_rows, stamp_to_pages
 from eventide.time import MIN
+from tests.pages.divided_state import redistribute
 from tests.pages.test_histories import rows_of
 from tests.spark.harness import Buckets, PagesHost
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from eventide.operators.operator import Counts
-from eventide.operators.redistribution import BucketSnapshot, DividedState, redistribute
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.operators.windowed_aggregate import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
@@ -29,6 +29,7 @@ from eventide.spark.stateful import apply_pages, output_pages, sort_pages
 from eventide.spark.types import arrow_schema, from_spark
 from eventide.testing.hosts import BundleResult
 from eventide.time import MAX
+from tests.pages.divided_state import DividedState, redistribute
 
 _serial = itertools.count()
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Row
 
 import eventide as ev
-from eventide.operators.redistribution import BucketSnapshot, DividedState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.source_log import LoggedOffsets
 from eventide.spark.state_import import StateImport, _renumber, relocate
@@ -21,6 +21,7 @@ from eventide.spark.state_store import header_facts
 from eventide.spark.storage import LocalStorage
 from eventide.state import format as snapshot
 from eventide.state.format import StateHeader
+from tests.pages.divided_state import DividedState
 
 HEAD = snapshot.dump({"kind": "head"})
 

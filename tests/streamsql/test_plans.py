@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import polars as pl
@@ -116,9 +117,8 @@ def test_a_declared_stream_has_its_watermark(clause: str, watermark: Any) -> Non
 
 def test_every_option_of_watermarks_can_be_written_in_sql() -> None:
     from eventide.streamsql.syntax import WATERMARK_OPTIONS
-    from eventide.watermarks.options import ORIGIN_OPTIONS
 
-    assert {name for _, name, _ in WATERMARK_OPTIONS} == {*ORIGIN_OPTIONS, "at_latest"}
+    assert {"delay", *(name for _, name, _ in WATERMARK_OPTIONS)} == set(inspect.signature(ev.bounded_delay).parameters)
 
 
 def test_a_stream_can_be_bounded_and_deduplicated() -> None:

@@ -74,19 +74,6 @@ class BucketStates(Protocol):
 
 
 @dataclass(frozen=True)
-class DividedState:
-    """The state of all buckets in memory."""
-
-    buckets: Sequence[BucketSnapshot]
-    tracker: BucketSnapshot | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of buckets."""
-        return len(self.buckets)
-
-
-@dataclass(frozen=True)
 class Division:
     """The rows of an operator by their new bucket. A bucket is written when it is taken, and its rows are released."""
 
@@ -110,19 +97,6 @@ class _Whole:
     plan: dict[str, Any]
     codecs: Mapping[str, TableCodec]
     tables: _Tables
-
-
-def redistribute(
-    buckets: Iterable[tuple[bytes, PageStore]],
-    count: int,
-    split: SplitRows,
-    *,
-    tracker: BucketSnapshot | None = None,
-    coalesces: Callable[[int], bool] = lambda count: False,
-) -> DividedState:
-    """Return what ``divide`` returns, with all buckets in memory."""
-    division = divide(buckets, count, split, tracker=tracker, coalesces=coalesces)
-    return DividedState(list(division.buckets), division.tracker)
 
 
 def divide(

@@ -7,7 +7,7 @@ exported, and the batch can be confirmed without them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,6 @@ from eventide.state.commit_record import Record, Span
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tables = Mapping[tuple[str, int], pa.Table]
-"""The outputs of a batch, by their name and the depth of the operator."""
-
 _COMMITS = "commits"
 
 
@@ -54,7 +51,7 @@ class PendingOutput:
 
 
 def recorded_tables(log: CommitLog, record: Record) -> dict[tuple[str, int], pa.Table]:
-    """Return the outputs that a commit record holds."""
+    """Return the outputs that a commit record holds, by their name and the depth of the operator."""
     tables = {}
     for output in record.footer["outputs"]:
         span, file = Span(*output["span"]), output.get("file")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -37,7 +37,7 @@ class Options:
     ahead of the batch's time a row may be (None: any distance). ``expect_origins`` (and ``origins_timeout``) hold the
     watermark until all have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
 
-    A pipeline sets the last four, which ``repr`` leaves out: ``deduplicate``, whether rows whose number was seen are
+    A pipeline sets the last four: ``deduplicate``, whether rows whose number was seen are
     rejected; ``ids``, columns whose values occur once ``ids_within`` a span of event time; ``offset``, the column by
     whose values rows are windowed.
     """
@@ -57,10 +57,10 @@ class Options:
     origins_timeout: int | None = None
     gap_timeout: int | None = None
     watermark_key: int = 0
-    deduplicate: bool = field(default=False, repr=False)
-    ids: tuple[str, ...] = field(default=(), repr=False)
-    ids_within: int = field(default=0, repr=False)
-    offset: str | None = field(default=None, repr=False)
+    deduplicate: bool = False
+    ids: tuple[str, ...] = ()
+    ids_within: int = 0
+    offset: str | None = None
 
     def columns(self) -> tuple[str, ...]:
         """The columns that the options name."""
@@ -105,8 +105,6 @@ class Options:
         return parts
 
 
-ORIGIN_OPTIONS = tuple(name for name, option in Options.__dataclass_fields__.items() if option.repr)
-"""Every option that users set."""
 COLUMN_OPTIONS = ("origin", "sequence", "chunk", "last_chunk")
 """The options that name a column."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
@@ -45,8 +45,8 @@ class Sessions:
     touching: Touching = "merge"
     max_duration: int | None = None
     axis: Axis = "time"
-    by: str | None = field(default=None, repr=False)  # the column of an origin's own offsets
-    timeout: int | None = field(default=None, repr=False)  # on the axis of rows
+    by: str | None = None  # the column of an origin's own offsets
+    timeout: int | None = None  # on the axis of rows
 
     def describe(self) -> str:
         """One line for ``explain()``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
@@ -23,12 +23,11 @@ class Tumbling:
     size: int
     offset: int = 0
     axis: Axis = "time"
-    # Windows of an origin's own offsets: the column that holds them, and the first offset there is. Named by
-    # ``describe``; left out of how a kind without them has always been shown.
-    by: str | None = field(default=None, repr=False)
-    first: int = field(default=1, repr=False)
-    forget_after: int | None = field(default=None, repr=False)
-    timeout: int | None = field(default=None, repr=False)
+    # Windows of an origin's own offsets: the column that holds them, and the first offset there is.
+    by: str | None = None
+    first: int = 1
+    forget_after: int | None = None
+    timeout: int | None = None
     shared = False
 
     @property
@@ -81,10 +80,10 @@ class Sliding:
     every: int
     offset: int = 0
     axis: Axis = "time"
-    by: str | None = field(default=None, repr=False)
-    first: int = field(default=1, repr=False)
-    forget_after: int | None = field(default=None, repr=False)
-    timeout: int | None = field(default=None, repr=False)
+    by: str | None = None
+    first: int = 1
+    forget_after: int | None = None
+    timeout: int | None = None
     shared = True
 
     @property
