@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,7 +133,7 @@ def test_importing_the_package_does_not_import_spark() -> None:
 POSITIONS = {"AT", "TIME", "END", "DUE", "FORGET", "HELD", "LAST_TIME"}
 WATERMARKS = {"WAS", "REACHED", "PREVIOUS", "STREAM_POSITION", "PREVIOUS_STREAM_POSITION", "RETENTION_FLOOR"}
 WATERMARKS |= {"watermark", "output_watermark", "previous", "previous_watermark", "reached", "passed", "due"}
-WATERMARKS |= {"previous_time", "time", "position", "newest", "floor"}
+WATERMARKS |= {"previous_time", "time", "position", "newest", "floor", "_floor"}
 LATENESS_FILES = [path for path in ALL_FILES if path.relative_to(SOURCE).parts[0] in CORE | {"standalone", "plan"}]
 
 
@@ -164,6 +165,7 @@ def _names(side: ast.AST) -> set[str]:
         "x[c.TIME] < previous",
         "pl.col(DUE) > reached",
         "pl.col(c.FORGET) <= step.time",
+        "pl.col(c.AT) >= self._floor",
     ],
 )
 def test_a_comparison_with_a_watermark_is_recognised(code: str) -> None:
@@ -179,3 +181,16 @@ def test_a_use_of_the_rules_is_no_comparison_of_its_own(code: str) -> None:
 def test_the_rules_of_lateness_are_in_one_place(path: Path) -> None:
     compared = compared_with_watermark(parsed(path))
     assert not compared or path.name == "lateness.py", "use the functions of windows/lateness.py"
+
+
+LAST_END = re.compile(r"group_by\([^)]*\)\.agg\(\s*pl\.col\((c\.)?END\)\.max\(\)[,)]")
+
+
+@pytest.mark.parametrize("path", LATENESS_FILES, ids=name_of)
+def test_whether_all_windows_of_a_group_have_expired_is_decided_by_one_function(path: Path) -> None:
+    assert not LAST_END.search(path.read_text(encoding="utf-8")) or path.name == "lateness.py", "use last_ends()"
+
+
+def test_the_last_end_of_a_group_is_recognised() -> None:
+    assert LAST_END.search("ends = both.group_by(RUN).agg(pl.col(c.END).max(), pl.len())")
+    assert not LAST_END.search("ends = last_ends(both, RUN, pl.len())")

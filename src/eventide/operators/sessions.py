@@ -25,6 +25,7 @@ from eventide.triggers import Finish
 from eventide.triggers.evaluation import MOVED
 from eventide.windows import Sessions
 from eventide.windows.kind import floor
+from eventide.windows.lateness import last_ends
 from eventide.windows.sessions import RUN, may_prove_late, merge_intervals
 
 OLD = "__old"
@@ -151,10 +152,10 @@ class SessionWindows(PaneLogic):
         previous: int | pl.Expr = step.previous
         if step.offsets is None and (both[c.END] > self._plan.expiry.live_from(step.previous)).all():
             return both, None  # a session ends no earlier than each of its parts
-        ends = both.group_by(RUN).agg(pl.col(c.END).max())
+        ends = last_ends(both, RUN)
         if step.offsets is not None:
             previous, parts = pl.col(c.PREVIOUS), step.offsets.with_offsets(both)
-            ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.PREVIOUS).first())
+            ends = last_ends(parts, RUN, pl.col(c.PREVIOUS).first())
         expired = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
         late = both[RUN].is_in(expired.implode()) & ~both[OLD] if expired.len() else None
         if late is None or not late.any():
@@ -246,7 +247,7 @@ class BoundedSessionWindows(SessionWindows):
         alone = rows.with_columns(pl.col(c.AT).alias(c.START), until.alias(c.END))
         held = [name for name in (c.ROWS, SIZE) if name in before.columns]
         both = self._runs(before, alone.select(*self._key, c.AT, c.START, c.END, c.ROW), held)
-        sessions = both.group_by(RUN).agg(pl.col(c.END).max(), *(pl.col(name).filter(OLD).sum() for name in held))
+        sessions = last_ends(both, RUN, *(pl.col(name).filter(OLD).sum() for name in held))
         places = (
             both.filter(~pl.col(OLD)).select(*self._key, c.AT, c.ROW, RUN).join(sessions, on=RUN, maintain_order="left")
         )

@@ -14,7 +14,7 @@ from eventide.state.pane_table import DUE, Positions
 from eventide.time import MAX, MIN
 from eventide.watermarks import AnyTracker
 from eventide.windows import Calendar, Cumulate, GlobalWindow, Sliding, Tumbling, WindowKind
-from eventide.windows.lateness import Lateness, is_due
+from eventide.windows.lateness import Lateness, is_due, last_ends
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def without_late(kind: WindowKind, expiry: Lateness, all_: Sliced, watermark: in
     if earliest is None or earliest >= live_from:
         return all_
     old_slices = all_.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
-    ends = windows_of(kind, old_slices).group_by(c.SLICE).agg(pl.col(c.END).max())
+    ends = last_ends(windows_of(kind, old_slices), c.SLICE)
     expired = ends.filter(expiry.is_expired(pl.col(c.END), watermark))[c.SLICE]
     if expired.is_empty():
         return all_
@@ -66,7 +66,7 @@ def without_late(kind: WindowKind, expiry: Lateness, all_: Sliced, watermark: in
 
 def without_late_offsets(kind: WindowKind, expiry: Lateness, all_: Sliced) -> Sliced:
     """Separate the late rows: all of their windows have expired at the previous offset watermark of their origin."""
-    ends = windows_of(kind, all_.rows[c.SLICE].unique()).group_by(c.SLICE).agg(pl.col(c.END).max())
+    ends = last_ends(windows_of(kind, all_.rows[c.SLICE].unique()), c.SLICE)
     rows = all_.rows.join(ends, on=c.SLICE, how="left", maintain_order="left")
     late = rows.select(expiry.is_expired(pl.col(c.END), pl.col(c.PREVIOUS))).to_series()
     if not late.any():

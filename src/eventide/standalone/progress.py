@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -16,6 +16,8 @@ from eventide.time import MIN, duration, format_duration
 from eventide.windows import Axis
 from eventide.windows.lateness import Lateness, is_complete, is_expired
 from eventide.windows.rows import row_numbers
+
+T = TypeVar("T", int, pl.Expr)
 
 _KEY_POSITIONS = {c.SESSION: pl.String, c.STREAM_POSITION: pl.Int64, c.RETENTION_FLOOR: pl.Int64}
 
@@ -38,12 +40,17 @@ class Retention:
         last_end = older[c.END].max()
         return max(floor, last_end) if isinstance(last_end, int) else floor
 
+    def floor_by_count(self, position: T) -> T:
+        """Return the retention floor on the row axis by the number of rows; ``position`` is the last row number."""
+        assert self.rows is not None
+        return position - self.rows + 1
+
     def row_floors(self, windows: pl.DataFrame, newest: int, by: pl.Expr) -> pl.DataFrame:
         """Return the retention floor on the row axis for each ``by``: the end of the last window that is too old.
 
         A full window is as old as the latest message in it or in an earlier window, so windows expire in their order.
         """
-        if self.time is None or newest < MIN + self.time:
+        if self.time is None:
             return windows.select(by, pl.col(c.END).alias(c.RETENTION_FLOOR)).clear()
         key = by.meta.output_name()
         is_full = is_complete(pl.col(c.END), pl.col(c.STREAM_POSITION))
@@ -133,8 +140,9 @@ class Progress:
             values = {name: self.position + ahead, c.RETENTION_FLOOR: self.lowest_floor()}
             return frame.with_columns(pl.lit(value, pl.Int64).alias(column) for column, value in values.items())
         joined = frame.join(self.key_positions, on=c.SESSION, how="left", maintain_order="left")
-        rows = self.axis_config.retention.rows
-        by_count = pl.lit(None, pl.Int64) if rows is None else pl.col(c.STREAM_POSITION) - rows + 1
+        retention = self.axis_config.retention
+        no_count = retention.rows is None
+        by_count = pl.lit(None, pl.Int64) if no_count else retention.floor_by_count(pl.col(c.STREAM_POSITION))
         floor = pl.max_horizontal(by_count, c.RETENTION_FLOOR).fill_null(MIN)
         position = pl.col(c.STREAM_POSITION).fill_null(MIN)
         return joined.with_columns(floor.alias(c.RETENTION_FLOOR), position).rename({c.STREAM_POSITION: name})
@@ -162,10 +170,10 @@ class Progress:
 
         Windows on the time axis expire by time and rows. Windows on the row axis expire by rows and by their age.
         """
-        rows = self.axis_config.retention.rows
-        if not self.axis_config.by_row or rows is None or self.position == MIN:
+        retention = self.axis_config.retention
+        if not self.axis_config.by_row or retention.rows is None or self.position == MIN:
             return self.floor
-        return max(self.floor, self.position - rows + 1)
+        return max(self.floor, retention.floor_by_count(self.position))
 
     def saved(self) -> dict[str, Any]:
         """Return the progress as it is saved."""

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from eventide._columns import END
 from eventide.time import MAX, MIN
 
 T = TypeVar("T", pl.Expr, pl.Series)
@@ -69,6 +70,16 @@ def is_expired(end: pl.Expr, watermark: int | pl.Expr, lateness: int = 0) -> pl.
     if isinstance(watermark, int) and watermark == MIN:
         return pl.lit(False)
     return expires_at(end, lateness) <= watermark
+
+
+def last_ends(windows: pl.DataFrame, by: str, *others: pl.Expr) -> pl.DataFrame:
+    """Return the end of the last window of each group: all windows of a group have expired when this one has.
+
+    >>> windows = pl.DataFrame({"slice": [0, 0, 5], END: [5, 10, 15]})
+    >>> last_ends(windows, "slice").sort("slice").rows()
+    [(0, 10), (5, 15)]
+    """
+    return windows.group_by(by).agg(pl.col(END).max(), *others)
 
 
 @dataclass(frozen=True)

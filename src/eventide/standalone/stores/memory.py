@@ -144,7 +144,7 @@ class MemoryMessages:
 
     def put(self, messages: pl.DataFrame) -> int:
         self._empty = messages.clear() if self._empty is None else self._empty
-        messages = messages.filter(pl.col(c.AT) >= self._floor)
+        messages = messages.filter(EVERYWHERE.above(self._floor).holds())
         new = self._not_stored(messages.unique(_MESSAGE_NAME, keep="first", maintain_order=True))
         if new.is_empty():
             return 0
@@ -164,7 +164,7 @@ class MemoryMessages:
         exact = {name: value for name, value in ((c.SESSION, session), (c.EQUAL, equal)) if value is not None}
         if self.layout.equal_first and equal is not None and self._floor > MIN:
             self._delete(Range(end=self._floor), exact)
-        parts = list(self._parts(within, exact))
+        parts = list(self._parts(within.above(self._floor), exact))
         if len(parts) == 1 and self._by_position:
             return parts[0]
         return pl.concat([self._empty, *parts]).sort(c.AT, c.OFFSET)
@@ -218,8 +218,7 @@ class MemoryMessages:
                 yield part if exact_bounds else part.filter(*self._conditions(within, exact))
 
     def _conditions(self, within: Range, exact: dict[str, str]) -> list[pl.Expr]:
-        live = [pl.col(c.AT) >= self._floor] if self._floor > MIN else []
-        return [within.holds(), *(pl.col(name) == value for name, value in exact.items()), *live]
+        return [within.holds(), *(pl.col(name) == value for name, value in exact.items())]
 
     def _delete(self, within: Range, exact: dict[str, str]) -> int:
         before = self.count()

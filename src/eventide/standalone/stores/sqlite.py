@@ -206,7 +206,7 @@ class SqliteMessages:
 
     def put(self, messages: pl.DataFrame) -> int:
         self._empty = messages.clear() if self._empty is None else self._empty
-        messages = messages.filter(pl.col(c.AT) >= self._floor)
+        messages = messages.filter(EVERYWHERE.above(self._floor).holds())
         new = self._not_stored(messages.unique([c.ORIGIN, c.OFFSET], keep="first", maintain_order=True))
         if new.is_empty():
             return 0
@@ -225,9 +225,7 @@ class SqliteMessages:
         exact = {name: value for name, value in (("session", session), ("equal", equal)) if value is not None}
         if self.layout.equal_first and equal is not None and self._floor > MIN:
             self._delete(Range(end=self._floor), exact)
-        condition, values = _where(within, exact)
-        if self._floor > MIN:
-            condition, values = f"{condition} AND at >= ?", [*values, self._floor]
+        condition, values = _where(within.above(self._floor), exact)
         references = self._references(f"{condition} ORDER BY at, number", values)
         return self._chunks.rows(references) if references else self._no_messages()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import polars as pl
@@ -36,6 +36,14 @@ class Range:
         if self.end_offset is not None:
             before = before | ((at == self.end) & (offset <= self.end_offset))
         return after & before
+
+    def above(self, floor: int) -> Range:
+        """Return the part of the range at or above a retention floor: messages before it have expired.
+
+        >>> Range(10, 90, start_offset=3).above(20)
+        Range(start=20, end=90, start_offset=None, end_offset=None)
+        """
+        return self if self.start >= floor else replace(self, start=floor, start_offset=None)
 
 
 EVERYWHERE = Range()
