@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,20 @@ def sqlite_path(url: str) -> str:
             "Name a file: sqlite:///shop.db is relative, sqlite:////var/lib/shop.db is absolute."
         )
     return path
+
+
+def check_sqlite(oldest: tuple[int, int, int], purpose: str) -> None:
+    """Raise an error if the SQLite of this Python is older than ``oldest``; ``purpose`` says what needs it.
+
+    >>> check_sqlite((999, 0, 0), "sinks.table()")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    eventide.errors.PlanError: sinks.table() needs SQLite 999.0.0 or newer, but this Python has ... Use a newer Python.
+    """
+    if sqlite3.sqlite_version_info < oldest:
+        raise PlanError(
+            f"{purpose} needs SQLite {'.'.join(map(str, oldest))} or newer, but this Python has "
+            f"{sqlite3.sqlite_version}. Use a newer Python."
+        )
 
 
 def psycopg_driver(purpose: str) -> ModuleType:

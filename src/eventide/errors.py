@@ -122,6 +122,25 @@ def user_line(cause: BaseException) -> tuple[str, int] | None:
     return None if first is None else (first.replace("\\", "/").rpartition("/")[2], lines[-1])
 
 
+def first_line(cause: BaseException) -> str:
+    r"""Return the first line of the message of another system, without hints and without its full stop.
+
+    >>> first_line(ValueError("no such host.\nIs the server running?")), first_line(KeyError())
+    ('no such host', 'KeyError')
+    """
+    lines = str(cause).strip().splitlines()
+    return (lines[0] if lines else type(cause).__name__).rstrip(".")
+
+
+def cause_text(cause: BaseException) -> str:
+    """Return the type and the message of an exception.
+
+    >>> cause_text(KeyError("price"))
+    "KeyError: 'price'"
+    """
+    return f"{type(cause).__name__}: {cause}"
+
+
 def user_stack_level() -> int:
     """Return how many calls above the function that calls this one the user's code is, for ``warnings.warn``."""
     frame, level = sys._getframe(1), 1

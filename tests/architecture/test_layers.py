@@ -18,7 +18,7 @@ SOURCE = Path(eventide.__file__).parent
 LAYERS = (
     ("errors", "_familiar", "_familiar_options", "_formats", "_jvm"),
     ("kernels",),
-    ("_arguments", "_columns", "_column_refs", "_databases", "_display", "_hints", "_paths", "time"),
+    ("_arguments", "_columns", "_column_refs", "_databases", "_display", "_hints", "_paths", "_web_server", "time"),
     ("_addresses", "_frames", "panes"),
     ("windows", "triggers", "watermarks", "aggregates"),
     ("state", "marks", "compat"),

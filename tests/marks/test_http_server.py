@@ -117,6 +117,7 @@ def test_without_the_packages_of_a_server_it_says_how_to_get_them(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "eventide.marks.controller.http_server")
+    monkeypatch.delitem(sys.modules, "eventide._web_server")
     assert main(["--store", behind]) == 2
     assert "pip install 'pyspark-eventide[marks]'" in capsys.readouterr().err
 

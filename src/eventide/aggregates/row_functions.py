@@ -14,7 +14,7 @@ from eventide._column_refs import Computed
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.errors import _of, bad_on_error, no_retractions, unfinished_aggregate
 from eventide.aggregates.value_lists import Entries, multiset, spelled_out
-from eventide.errors import DataError, PlanError
+from eventide.errors import DataError, PlanError, cause_text
 from eventide.kernels.grouping import GROUP, Numbered, number
 from eventide.panes import DIFF, PANE
 
@@ -99,7 +99,7 @@ class RowWise:
                 method = "add" if is_added else "remove"
                 if self.aggregate.on_error == "raise":
                     failed = _called(self.aggregate, method)
-                    raise DataError(f"{failed} failed on the row {row!r}: {_message(cause)}") from cause
+                    raise DataError(f"{failed} failed on the row {row!r}: {cause_text(cause)}") from cause
                 failures[position] = _reason(_called(self.aggregate, method), cause)
                 # The state may be half changed. Copies are slow, so they are made only after the first failure.
                 state = pickle.loads(before) if copies else self._folded(changes[:nth], failures)
@@ -176,7 +176,7 @@ def finished(aggregate: Aggregate, states: Any) -> pl.Series:
         return pl.Series(values, dtype=aggregate.dtype)
     except Exception as cause:
         raise DataError(
-            f"{aggregate}: a result is not {aggregate.dtype}, as dtype= promises: {_message(cause)}"
+            f"{aggregate}: a result is not {aggregate.dtype}, as dtype= promises: {cause_text(cause)}"
         ) from cause
 
 
@@ -244,7 +244,7 @@ def _pickled(state: Any, aggregate: Aggregate) -> bytes:
         return pickle.dumps(state, _PICKLE)
     except Exception as cause:
         raise DataError(
-            f"{aggregate}: its state cannot be pickled, so it cannot be stored: {_message(cause)}"
+            f"{aggregate}: its state cannot be pickled, so it cannot be stored: {cause_text(cause)}"
         ) from cause
 
 
@@ -263,7 +263,7 @@ def called(function: Callable[..., Any]) -> str:
 
 def _merge_failed(function: str, key: Mapping[str, object], cause: BaseException) -> DataError:
     """A user's function raised while partial results were merged or finished."""
-    return DataError(f"{function} failed{_of(key)}: {_message(cause)}")
+    return DataError(f"{function} failed{_of(key)}: {cause_text(cause)}")
 
 
 def _reason(function: str, cause: BaseException) -> str:
@@ -272,8 +272,4 @@ def _reason(function: str, cause: BaseException) -> str:
     >>> _reason("fold: add_up", KeyError("price"))
     "KeyError: 'price' (in fold: add_up)"
     """
-    return f"{_message(cause)} (in {function})"
-
-
-def _message(cause: BaseException) -> str:
-    return f"{type(cause).__name__}: {cause}"
+    return f"{cause_text(cause)} (in {function})"

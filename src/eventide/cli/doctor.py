@@ -18,7 +18,7 @@ import typer
 from eventide.cli import terminal as screen
 from eventide.cli.shutdown import managed_java
 from eventide.cli.terminal import FAILED
-from eventide.errors import EventideError
+from eventide.errors import EventideError, first_line
 
 State = Literal["ok", "note", "problem"]
 
@@ -64,14 +64,14 @@ def on_spark() -> Check:
     try:
         spark = spark_session("eventide doctor")
     except Exception as cause:
-        return Check("session", "problem", f"Spark does not start: {_first_line(cause)}", _see_trace())
+        return Check("session", "problem", f"Spark does not start: {first_line(cause)[:200]}", _see_trace())
     try:
         check_session(spark)
         rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
     except EventideError as cause:
         return Check("session", "problem", "the session cannot run queries", str(cause))
     except Exception as cause:
-        return Check("session", "problem", f"a query fails: {_first_line(cause)}", _see_trace())
+        return Check("session", "problem", f"a query fails: {first_line(cause)[:200]}", _see_trace())
     finally:
         spark.stop()
     return Check("session", "ok", f"Spark {spark.version} runs Python workers ({rows:,} rows through one)")
@@ -181,10 +181,6 @@ def _disk() -> list[Check]:
         fix = f"Free some space, or name another directory: --conf spark.local.dir=… (less than {_LITTLE >> 30} GiB)."
         checks.append(Check(name, "note" if short else "ok", f"{free / (1 << 30):.1f} GiB free", fix if short else ""))
     return checks
-
-
-def _first_line(cause: Exception) -> str:
-    return (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
 
 
 def _see_trace() -> str:

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from eventide._web_server import WebServer
 from eventide.dashboards.access import HEADERS, Access
 from eventide.dashboards.query_view import charts, summary
 from eventide.dashboards.stored_state import StoredStateReader
@@ -63,25 +63,11 @@ def create_app(
     return app
 
 
-class DashboardServer(uvicorn.Server):
-    """Serves a dashboard at an address that is bound before it starts."""
+class DashboardServer(WebServer):
+    """Serves a dashboard."""
 
     def __init__(self, app: Starlette, host: str, port: int, token: str) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=2,
-            )
-        )
-        self._socket = _bind(host, port)
-        bound, number = self._socket.getsockname()[:2]
-        self.address = f"http://{f'[{bound}]' if ':' in bound else bound}:{number}"
+        super().__init__(app, host, port, name="dashboard", timeout_graceful_shutdown=2)
         self.url = f"{self.address}/?token={token}"
         self._thread: threading.Thread | None = None
         self._stopping: threading.Event = app.state.stopping
@@ -95,10 +81,6 @@ class DashboardServer(uvicorn.Server):
         url = escape(self.url, quote=True)
         return f'<a href="{url}" target="_blank" rel="noopener noreferrer">{escape(self.address)}</a>'
 
-    def serve_until_stopped(self) -> None:
-        """Serve until SIGINT, SIGTERM or ``stop()``."""
-        self.run(sockets=[self._socket])
-
     def start_in_background(self) -> None:
         """Serve in a thread until ``stop()`` or the end of the program."""
         self._thread = threading.Thread(target=self.serve_until_stopped, name="eventide-dashboard", daemon=True)
@@ -111,7 +93,7 @@ class DashboardServer(uvicorn.Server):
 
     def stop(self) -> None:
         """Stop serving."""
-        self.should_exit = True
+        super().stop()
         if self._thread is not None:
             self._thread.join(timeout=5)
         self._socket.close()
@@ -332,18 +314,3 @@ def _json(content: Any, status: int = 200) -> Response:
 
 def _rejected(status: int, message: str) -> Response:
     return _json({"message": message}, status)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        bound.listen(128)  # a browser that opens the URL at once waits until the server is up
-    except (OSError, OverflowError) as cause:
-        bound.close()
-        raise PlanError(
-            f"The dashboard cannot listen on {host}:{port}: {cause}. Choose another --port; 0 takes a free port."
-        ) from cause
-    return bound

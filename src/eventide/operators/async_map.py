@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from eventide import _columns as c
-from eventide.errors import DataError
+from eventide.errors import DataError, cause_text
 from eventide.operators.admission import admit
 from eventide.operators.async_calls import Answer, Failure, call_rows
 from eventide.operators.inputs import Inputs, JoinInputs, UnionInputs
@@ -25,7 +25,6 @@ from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.plan.window_plan import WindowPlan
 from eventide.processors.declared_columns import fitting_rows
-from eventide.processors.errors import cause_text
 from eventide.state import format as snapshot
 from eventide.state.errors import calls_changed, not_whole, spanning_changed
 from eventide.state.operator_state import CALLS, WITH_CALLS, State

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 import polars as pl
 
-from eventide.errors import PlanError, did_you_mean, shown
+from eventide.errors import PlanError, cause_text, did_you_mean, shown
 from eventide.plan.plan import Mode, Operation, RowGrain, StreamPlan, summary_of
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.declared_columns import declared
-from eventide.processors.errors import cause_text, no_output
+from eventide.processors.errors import no_output
 from eventide.processors.keyed_state import COLUMNS
 from eventide.triggers import Trigger, on_update
 from eventide.windows import global_window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from eventide.errors import DataError, PlanError, did_you_mean, user_line
+from eventide.errors import DataError, PlanError, cause_text, did_you_mean, user_line
 
 
 def no_output(what: str) -> PlanError:
@@ -42,8 +42,3 @@ def cause_place(cause: BaseException) -> str:
     """Return the line of user code that raised, if there is one, to follow a verb."""
     line = user_line(cause)
     return "" if line is None else f" at {line[0]}, line {line[1]}"
-
-
-def cause_text(cause: BaseException) -> str:
-    """Return the type and the message of an exception."""
-    return f"{type(cause).__name__}: {cause}"

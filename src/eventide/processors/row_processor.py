@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from eventide.errors import DataError, user_line
+from eventide.errors import DataError, cause_text, user_line
 from eventide.kernels.keys import join_on_key
 from eventide.processors.declared_columns import frame_of
-from eventide.processors.errors import cause_text, processor_failed
+from eventide.processors.errors import processor_failed
 from eventide.processors.keyed_state import AT, ON_CLOCK, TIMER, Keys
 from eventide.processors.processor import Processor, TimerRequest
 from eventide.time import MAX, instant

@@ -18,31 +18,16 @@ import pyarrow as pa
 
 from eventide._jvm import hadoop
 from eventide.errors import DataError, PlanError
-from eventide.sinks.kafka_repeats import drop_repeats
+from eventide.sinks.kafka_repeats import SEEN, drop_repeats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COMPARED = ("topic", "partition", "offset", "key", "headers")
 _POSITION = ["topic", "partition", "offset"]
-_SEEN_COLUMNS = (
-    "topic string, partition long, query string, output string, batch long, key binary, pane_index string, "
-    "diff string, row string"
-)
-_OUTCOME = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int64()),
-        ("query", pa.string()),
-        ("output", pa.string()),
-        ("batch", pa.int64()),
-        ("key", pa.binary()),
-        ("pane_index", pa.string()),
-        ("diff", pa.string()),
-        ("row", pa.string()),
-        ("offset", pa.int64()),
-    ]
-)
+_TYPES = {pl.String: ("string", pa.string()), pl.Int64: ("long", pa.int64()), pl.Binary: ("binary", pa.binary())}
+_SEEN_COLUMNS = ", ".join(f"{name} {_TYPES[dtype.base_type()][0]}" for name, dtype in SEEN.items())
+_OUTCOME = pa.schema([*((name, _TYPES[dtype.base_type()][1]) for name, dtype in SEEN.items()), ("offset", pa.int64())])
 _DIRECTORY = re.compile(r"batch=(\d+)")
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from eventide.errors import DataError
+from eventide.errors import DataError, first_line
 from eventide.sinks.batch import flatten, in_utc
 from eventide.sinks.staged_rows import definitions, merge_staged, reduce_parts, staged_types
 from eventide.sinks.table_databases import Connection, Database
@@ -196,7 +196,7 @@ def executor_problem(database: Database, spark: SparkSession) -> str | None:
     try:
         answers = spark.range(0, tasks, 1, tasks).mapInArrow(connection_probe(database), "problem string").collect()
     except Exception as failure:  # of Spark, for any reason that keeps its workers from starting
-        return f"their Python workers failed: {_first_line(failure)}"
+        return f"their Python workers failed: {first_line(failure)}"
     return next((answer["problem"] for answer in answers if answer["problem"]), None)
 
 
@@ -209,12 +209,7 @@ def connection_probe(database: Database) -> Callable[[Iterator[pa.RecordBatch]],
                 database.connect().close()
                 problem = ""
             except Exception as failure:  # of the driver of the database, or of its import
-                problem = _first_line(failure)
+                problem = first_line(failure)
             yield pa.RecordBatch.from_pydict({"problem": [problem] * batch.num_rows})
 
     return probe_connection
-
-
-def _first_line(failure: BaseException) -> str:
-    lines = str(failure).strip().splitlines()
-    return (lines[0] if lines else type(failure).__name__).rstrip(".")

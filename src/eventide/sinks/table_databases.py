@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import polars as pl
 import polars.selectors as cs
 
-from eventide._databases import connect_postgres, psycopg_driver, without_password
+from eventide._databases import check_sqlite, connect_postgres, psycopg_driver, without_password
 from eventide.errors import PlanError
 from eventide.sinks.errors import bad_table_name
 from eventide.sinks.table_sql import ROW_IDS, Dialect, column_list, index_name, name_parts, row_id
@@ -223,11 +223,7 @@ class Sqlite:
             )
 
     def connect(self) -> SqliteConnection:
-        if sqlite3.sqlite_version_info < _OLDEST:
-            raise PlanError(
-                f"sinks.table(): this Python has SQLite {sqlite3.sqlite_version}; "
-                f"{'.'.join(map(str, _OLDEST))} or newer is needed. Use a newer Python."
-            )
+        check_sqlite(_OLDEST, "sinks.table()")
         # Spark may write each batch in another thread, but never two at the same time.
         return SqliteConnection(
             sqlite3.connect(self.path, timeout=_SQLITE_TIMEOUT, isolation_level=None, check_same_thread=False)

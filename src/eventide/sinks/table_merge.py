@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import polars as pl
 
-from eventide.errors import DataError, PlanError
+from eventide.errors import DataError, PlanError, first_line
 from eventide.panes import DIFF, PANE_INDEX
 from eventide.sinks.errors import bad_table_name
 from eventide.sinks.table_databases import Connection, Database
@@ -104,7 +104,7 @@ class TableStore:
             connection = self._database.connect()
         except self._database.errors as cause:
             raise PlanError(
-                f"sinks.table(): no connection to {self._database.url}: {_first_line(cause)}. Check the address and "
+                f"sinks.table(): no connection to {self._database.url}: {first_line(cause)}. Check the address and "
                 "that the database is up."
             ) from cause
         try:
@@ -117,7 +117,7 @@ class TableStore:
                     self._check_identity(connection)
         except self._database.errors as cause:
             raise PlanError(
-                f"The table {self._table!r} cannot be prepared in {self._database.url}: {_first_line(cause)}."
+                f"The table {self._table!r} cannot be prepared in {self._database.url}: {first_line(cause)}."
             ) from cause
         finally:
             connection.close()  # the first batch opens its own, perhaps in another process
@@ -258,7 +258,7 @@ class TableStore:
         except self._database.errors as cause:
             raise PlanError(
                 f"The table {self._table!r} of {self._database.url} does not identify rows as this output does: "
-                f"{_first_line(cause)}. If it was created for another accumulation mode, give this output its own "
+                f"{first_line(cause)}. If it was created for another accumulation mode, give this output its own "
                 f"table (name=…). If not, create this index:{_listed([self._sql.index])}"
             ) from cause
         connection.run(f"DROP TABLE {CURRENT}")
@@ -269,20 +269,10 @@ def _not_written(table: str, url: str, batch_id: int, cause: BaseException) -> D
     if "0x00" in str(cause) or "\\u0000" in str(cause):
         hint = " PostgreSQL's text cannot contain a zero character; remove it from the rows, or use SQLite."
     return DataError(
-        f"Batch {batch_id} was not written into {table!r} of {url}: {_first_line(cause)}.{hint} The table is "
+        f"Batch {batch_id} was not written into {table!r} of {url}: {first_line(cause)}.{hint} The table is "
         "unchanged; a restart from the checkpoint writes the batch again."
     )
 
 
 def _listed(lines: Sequence[str]) -> str:
     return "".join(f"\n  {line}" for line in lines)
-
-
-def _first_line(cause: BaseException) -> str:
-    r"""Return the first line of a driver's message, without hints.
-
-    >>> _first_line(ValueError("no such host\nIs the server running?"))
-    'no such host'
-    """
-    lines = str(cause).strip().splitlines()
-    return (lines[0] if lines else type(cause).__name__).rstrip(".")

@@ -33,7 +33,7 @@ def storage_of(
     local = local_path(address, spark)
     if local is not None:
         return LocalStorage(local, single_writer=single_writer)
-    session = spark or _active_session()
+    session = spark or active_session()
     if session is None:
         raise no_session(f"The checkpoint {address!r}")
     if is_connect(session):
@@ -113,7 +113,8 @@ def check_exclusive(storage: Storage) -> None:
         storage.delete([name])
 
 
-def _active_session() -> SparkSession | None:
+def active_session() -> SparkSession | None:
+    """Return the session of this thread, if there is one."""
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, overload
 
+from eventide.errors import cause_text
 from eventide.metrics import LateWarning
 from eventide.spark.batch_history import older_file
 from eventide.spark.metrics import BatchMetrics, from_json
@@ -101,7 +102,7 @@ class FollowedHistory(Sequence[BatchMetrics]):
         except Exception as cause:
             self._on_batch = None
             warnings.warn(
-                f"run(on_batch=) failed in batch {operator.batch} ({type(cause).__name__}: {cause}) and is not called "
+                f"run(on_batch=) failed in batch {operator.batch} ({cause_text(cause)}) and is not called "
                 "any more. The query continues on the server of Spark Connect.",
                 stacklevel=2,
             )

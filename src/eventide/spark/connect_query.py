@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide.errors import PlanError, shown
+from eventide.errors import PlanError, cause_text, shown
 from eventide.spark.batch_history import FILE, RunHistory, run_history
 from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.connect_history import FollowedHistory
@@ -60,7 +60,7 @@ class Sinks:
             except Exception as cause:  # of any class of the user
                 raise PlanError(
                     f"The sink {shown(sink)} cannot be sent to the server of Spark Connect, where the query runs "
-                    f"({type(cause).__name__}: {cause}): let it open connections and files in open()."
+                    f"({cause_text(cause)}): let it open connections and files in open()."
                 ) from cause
         return Sinks(*copies)
 

@@ -17,7 +17,7 @@ from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 from eventide.operators.redistribution import BucketSnapshot, Division, divide
 from eventide.spark.buckets import check_bucket_count
-from eventide.spark.checkpoint_storage import check_exclusive, storage_of
+from eventide.spark.checkpoint_storage import active_session, check_exclusive, storage_of
 from eventide.spark.coalesced_progress import progress_after_rescale
 from eventide.spark.connect_session import reject_spark_connect
 from eventide.spark.control import FOLDER as CONTROL
@@ -82,7 +82,9 @@ def rescale(
     >>> ev.rescale("checkpoints/revenue", buckets=8)  # doctest: +SKIP
     """
     target = check_target(buckets, to)
-    active = spark or _active_session()
+    active = spark or active_session()
+    if active is None:
+        raise no_session("rescale()")
     reject_spark_connect("rescale()", "give it a session in this process, such as ev.spark_session().", active)
     files = _files_of(os.fspath(checkpoint), active, single_writer=single_writer)
     with exclusive(files):
@@ -227,15 +229,6 @@ def _files_of(address: str, spark: SparkSession, *, single_writer: bool) -> Dire
     if not single_writer:
         check_exclusive(files)
     return files
-
-
-def _active_session() -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is None:
-        raise no_session("rescale()")
-    return active
 
 
 def _already_there(query: StoppedQuery) -> PlanError:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from eventide._columns import NOW
 from eventide._hints import with_option_hints
 from eventide._paths import on_disk
-from eventide.errors import PlanError
+from eventide.errors import PlanError, first_line
 from eventide.marks.streams import open_stream
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import query_cores
@@ -203,7 +203,7 @@ def _read(path: str, schema: Mapping[str, pl.DataType], part: int, parts: int) -
         names = file.collect_schema().names()
     except _FAILURES as failure:
         if part == 0:  # once for the file, not once for each of its parts
-            yield Unreadable(f"the file {path!r}", _first_line(failure))
+            yield Unreadable(f"the file {path!r}", first_line(failure))
         return
     start, end = total * part // parts, total * (part + 1) // parts
     by_lower = {name.lower(): name for name in names}  # as in Spark, names of columns ignore case
@@ -216,13 +216,9 @@ def _read(path: str, schema: Mapping[str, pl.DataType], part: int, parts: int) -
             rows = file.select(present).slice(start, size).collect() if present else pl.DataFrame({"": [None] * size})
             result: pl.DataFrame | Unreadable = cast_rows(rows.with_columns(missing).select(*schema), schema)
         except _FAILURES as failure:
-            result = Unreadable(f"rows {start + 1} to {start + size} of the file {path!r}", _first_line(failure))
+            result = Unreadable(f"rows {start + 1} to {start + size} of the file {path!r}", first_line(failure))
         yield result
         start += size
-
-
-def _first_line(failure: BaseException) -> str:
-    return next(iter(str(failure).splitlines()), "") or type(failure).__name__
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from eventide._web_server import WebServer
 from eventide.errors import EventideError, PlanError, did_you_mean
 from eventide.marks import events
 from eventide.marks.controller import wire
@@ -110,8 +110,8 @@ def create_app(
     )
 
 
-class Server(uvicorn.Server):
-    """Serves an application at an address that is bound before it starts. ``on_ready`` is called with its URL."""
+class Server(WebServer):
+    """Serves the calls of a store. ``on_ready`` is called with its URL."""
 
     def __init__(
         self,
@@ -121,33 +121,19 @@ class Server(uvicorn.Server):
         limits: ConnectionLimits | None = None,
     ) -> None:
         super().__init__(
-            uvicorn.Config(
-                app,
-                http=protocol_factory(limits or ConnectionLimits()),  # type: ignore[arg-type]  # only called
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=10,
-                ssl_certfile=settings.certificate,
-                ssl_keyfile=settings.key,
-            )
+            app,
+            settings.host,
+            settings.port,
+            name="server",
+            scheme=settings.scheme,
+            http=protocol_factory(limits or ConnectionLimits()),
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=10,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
         )
         self._on_ready = on_ready
-        self._socket = _bind(settings.host, settings.port)
-        host, port = self._socket.getsockname()[:2]
-        self.url = f"{settings.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-    def serve_until_stopped(self) -> None:
-        """Serve until SIGTERM, SIGINT, or ``stop()``. Requests in progress are completed."""
-        self.run(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Stop, from any thread."""
-        self.should_exit = True
+        self.url = self.address
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then call ``on_ready``."""
@@ -311,18 +297,3 @@ def _drop_points(stream: str, table: pa.Table) -> pa.Table:
 
 def _invalid_append(stream: str, cause: object) -> PlanError:
     return PlanError(f"This is no append to {stream!r}: {cause}. Send an Arrow IPC stream with its columns.")
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    # asyncio disables Nagle's algorithm only if TCP is named; otherwise each response is delayed.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except (OSError, OverflowError) as cause:
-        bound.close()
-        raise PlanError(
-            f"The server cannot listen on {host}:{port}: {cause}. Choose another --port; 0 takes a free one."
-        ) from cause
-    return bound

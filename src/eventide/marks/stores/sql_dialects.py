@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 
-from eventide._databases import connect_postgres, psycopg_driver, sqlite_path, without_password
-from eventide.errors import PlanError
+from eventide._databases import check_sqlite, connect_postgres, psycopg_driver, sqlite_path, without_password
 from eventide.marks.stores.sql_database import TABLES, Rows, StoreDatabase, Values, create_tables
 from eventide.marks.stores.sql_store import SqlStore
 from eventide.marks.stores.store import wall_clock
 
 _PURPOSE = "A store for marks in PostgreSQL"
-_MIN_VERSION = (3, 35, 0)  # RETURNING
+_OLDEST = (3, 35, 0)  # RETURNING
 _LOCK_TIMEOUT = 30.0  # seconds, while another process writes
 _MMAP_BYTES = 1 << 28
 _SQLITE_EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'eventide_format'"
@@ -54,11 +53,7 @@ def sqlite_store(url: str, *, clock: Callable[[], int] = wall_clock) -> SqlStore
     >>> store.close()
     >>> directory.cleanup()
     """
-    if sqlite3.sqlite_version_info < _MIN_VERSION:
-        raise PlanError(
-            f"This Python has SQLite {sqlite3.sqlite_version}, but marks need {'.'.join(map(str, _MIN_VERSION))}. "
-            "Use a newer Python."
-        )
+    check_sqlite(_OLDEST, "A store of marks")
     path = sqlite_path(url)
     connect = partial(SqliteStoreConnection, path, clock)
     database = StoreDatabase(f"sqlite:///{path}", connect, sqlite3.Error, single_writer=True)
