@@ -1,4 +1,9 @@
-"""The version number of every stored format. Raise a number when the bytes of that format change their meaning."""
+"""The version numbers of stored formats. Raise a number when the bytes of that format change their meaning.
+
+Every state that a later version continues from has a number. What is stored as JSON or as tables with named columns has
+none: the history of a query, its commands, the journals of a rescale, the table of batches in a database, and the
+messages that ``without_repeats`` has seen.
+"""
 
 from __future__ import annotations
 

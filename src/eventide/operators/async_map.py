@@ -6,7 +6,7 @@ behind their results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -127,6 +127,14 @@ def _timeout(options: AsyncOptions) -> str | None:
     return None if options.timeout is None else format_duration(options.timeout)
 
 
+@dataclass(frozen=True)
+class OperatorKind:
+    """How the operator of a plan is created from the schemas of its inputs, and loaded from a saved state."""
+
+    create: Callable[..., StreamOperator]
+    load: Callable[[bytes], tuple[StreamOperator, State]]
+
+
 class AsyncMapOperator(BoundOperator):
     """Makes the calls of each row, and passes rows with the columns of the answers to an inner operator.
 
@@ -134,13 +142,13 @@ class AsyncMapOperator(BoundOperator):
     them stamps and applies the results where its state is.
     """
 
-    def __init__(self, plan: Plan, kind: Any, *schemas: Mapping[str, pl.DataType]) -> None:
+    def __init__(self, plan: Plan, kind: OperatorKind, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         self.schemas = tuple(dict(schema) for schema in schemas)
         self._after = [
             schema_after(source.calls, schema) for source, schema in zip(plan.edges, self.schemas, strict=True)
         ]
-        self.inner: StreamOperator = kind(plan, *self._after)
+        self.inner = kind.create(*self._after)
         self._inputs = inputs_behind(plan, tuple(self._after))
 
     @property
@@ -186,7 +194,7 @@ class AsyncMapOperator(BoundOperator):
         return snapshot.dump({"kind": WITH_CALLS, "rows": rows, "inner": inner})
 
     @classmethod
-    def load(cls, plan: Plan, kind: Any, saved: bytes) -> tuple[Self, State]:
+    def load(cls, plan: Plan, kind: OperatorKind, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved."""
         content = snapshot.load(saved)
         if CALLS in content:
@@ -196,7 +204,7 @@ class AsyncMapOperator(BoundOperator):
         if content.get("kind") != WITH_CALLS:
             raise not_whole()
         operator = cls(plan, kind, *(frame.schema for frame in content["rows"]))
-        operator.inner, state = kind.load(plan, content["inner"][0])
+        operator.inner, state = kind.load(content["inner"][0])
         return operator, state
 
     def write(self, state: State, pages: PageStore, manifest: Manifest | None) -> tuple[bytes, Manifest]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import polars as pl
 
-from eventide.operators.async_map import AsyncMapOperator
+from eventide.operators.async_map import AsyncMapOperator, OperatorKind
 from eventide.operators.async_map_across_bundles import (
     CallsAcrossBundles,
     divided,
@@ -33,8 +33,7 @@ def operator_of(plan: Plan, *schemas: Mapping[str, pl.DataType]) -> StreamOperat
         return CallsAcrossBundles(plan, operator_of(plan_behind(plan), *schemas_behind(plan, schemas)), *schemas)
     if any(source.calls for source in plan.edges):
         return AsyncMapOperator(plan, _kind_of(plan), *schemas)
-    operator: StreamOperator = _kind_of(plan)(plan, *schemas)
-    return operator
+    return _kind_of(plan).create(*schemas)
 
 
 def loaded(plan: Plan, saved: bytes) -> tuple[StreamOperator, State]:
@@ -46,14 +45,15 @@ def loaded(plan: Plan, saved: bytes) -> tuple[StreamOperator, State]:
         return spanning, spanning.restored(calls, state)
     if any(source.calls for source in plan.edges):
         return AsyncMapOperator.load(plan, _kind_of(plan), saved)
-    restored: tuple[StreamOperator, State] = _kind_of(plan).load(plan, saved)
-    return restored
+    return _kind_of(plan).load(saved)
 
 
-def _kind_of(plan: Plan) -> Any:
+def _kind_of(plan: Plan) -> OperatorKind:
     if isinstance(plan, ProcessPlan):
-        return ProcessOperator
+        return OperatorKind(partial(ProcessOperator, plan), partial(ProcessOperator.load, plan))
     if isinstance(plan, JoinPlan):
-        return IntervalJoin if plan.last is None else LastRowsJoin
+        join = IntervalJoin if plan.last is None else LastRowsJoin
+        return OperatorKind(partial(join, plan), partial(join.load, plan))
     assert isinstance(plan, WindowPlan)
-    return WindowedAggregate if plan.sides is None else WindowJoin
+    windows = WindowedAggregate if plan.sides is None else WindowJoin
+    return OperatorKind(partial(windows, plan), partial(windows.load, plan))
