@@ -159,6 +159,14 @@ def test_an_ignored_type_error_has_a_reason(path: Path) -> None:
             assert reason.strip() or above.lstrip().startswith("# "), line
 
 
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.relative_to(TESTS).as_posix())
+def test_an_ignored_type_error_in_a_test_names_its_kind(path: Path) -> None:
+    """Wrong types are often the subject of a test, so the kind of the error is reason enough."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    assert not [comment for comment in comments if re.search(r"type: ignore(?!\[[a-z-]+(, ?[a-z-]+)*\])", comment)]
+
+
 def prose(text: str) -> list[str]:
     """Return the comments and the strings of a module: docstrings, messages, lines of explain()."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)

@@ -31,7 +31,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "a stream as a processor": lambda: STREAM.process(STREAM, output={"shop": pl.String}),  # type: ignore[arg-type]
     "a lambda as a processor": lambda: STREAM.process(lambda rows: rows, output={"shop": pl.String}),  # type: ignore[arg-type]
     "a window as output": lambda: STREAM.process(Failing(), output=ev.tumbling("1 minute")),  # type: ignore[arg-type]
-    "an aggregate as a sink": lambda: ev.sinks.as_sink(ev.sum("price")),  # type: ignore[attr-defined]
+    "an aggregate as a sink": lambda: ev.sinks.as_sink(ev.sum("price")),
     "a window as a limit": lambda: WINDOWED.limit_state(rows=ev.tumbling("1 minute")),  # type: ignore[arg-type]
 }
 

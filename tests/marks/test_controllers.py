@@ -88,7 +88,7 @@ class Controllers(RuleBasedStateMachine):
     def come(self) -> None:
         self.born += 1
         name = f"c{self.born}"
-        self.controllers[name] = Controller(Interrupted(self.store), name)  # type: ignore[arg-type]
+        self.controllers[name] = Controller(Interrupted(self.store), name)
 
     @rule()
     def write(self) -> None:

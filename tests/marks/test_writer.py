@@ -67,7 +67,7 @@ def test_an_event_that_does_not_fit_is_named_and_does_not_hold_up_the_others() -
 @pytest.mark.parametrize("rows", [[order(1), order(2)], pl.DataFrame([order(1), order(2)])], ids=["dicts", "polars"])
 def test_rows_of_any_kind_are_appended_at_once(rows: object) -> None:
     stream = orders()
-    assert Writer(stream, "till").append(rows) is True  # type: ignore[arg-type]
+    assert Writer(stream, "till").append(rows) is True
     assert stored(stream) == [order(1), order(2)]
 
 

@@ -253,7 +253,7 @@ class Model:
         ordered = sorted(rows, key=lambda row: row.number or 0)
         self.ids |= {len(self.ids) + i: row.id for i, row in enumerate(ordered)}
         begin = len(self.ids) - len(rows)
-        return [row._replace(id=begin + i, key=(row.key, row.origin)) for i, row in enumerate(ordered)]  # type: ignore
+        return [row._replace(id=begin + i, key=(row.key, row.origin)) for i, row in enumerate(ordered)]  # type: ignore[arg-type]
 
     def _misnumbered(self, row: Row) -> bool:
         return (self.spec.deduplicate or self.spec.gapless) and (row.number is None or row.number < 1)

@@ -121,7 +121,7 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
     observed = []
     for split in range(4):
         if family not in BY_ROW:  # there, the order of arrival is the order of rows
-            rows.sort(key=lambda row: (row.time + rng.choice([0, 0, 3]), row.id) if split else row.id)  # type: ignore
+            rows.sort(key=lambda row: (row.time + rng.choice([0, 0, 3]), row.id) if split else row.id)  # type: ignore[operator]
         cuts = [0, *sorted(rng.choices(range(15), k=split * 2)), 14]
         pushes = []
         for start, end in pairwise(cuts):

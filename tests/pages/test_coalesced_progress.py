@@ -111,7 +111,7 @@ def test_a_lowered_watermark_reaches_every_bucket() -> None:
     lowered = {"do": "lower_watermark", "watermark": 50}
     outputs = []
     for way in ("direct", "coalesced"):
-        host = PagesHost(WINDOWS, SCHEMA, buckets=4, knows=False, progress=way)  # type: ignore[arg-type]
+        host = PagesHost(WINDOWS, SCHEMA, buckets=4, knows=False, progress=way)
         host.bundle(rows, now=200, watermark=None, polled=True)
         host.command = lowered
         outputs.append(host.bundle(late, now=201, watermark=None, polled=True))
@@ -126,7 +126,7 @@ def on_both_ways(pipeline: ev.Pipeline, schema: Any, bundles: Any) -> list[tuple
     """
     outputs = []
     for way in ("direct", "coalesced"):
-        host = PagesHost(pipeline, schema, buckets=4, tasks=2, progress=way)  # type: ignore[arg-type]
+        host = PagesHost(pipeline, schema, buckets=4, tasks=2, progress=way)
         came = []
         for number, (command, rows) in enumerate(bundles):
             host.command = command

@@ -128,7 +128,7 @@ def test_a_condition_that_looks_at_several_pairs_is_refused() -> None:
 def test_the_state_of_another_condition_or_mode_is_refused() -> None:
     schema = {"t": pl.Int64(), "id": pl.Int64()}
     joins = [ev.join(LEFT, RIGHT, within="1m", where=pl.col("t").is_in(list(range(n)))) for n in (100, 101)]
-    modes = [ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY, mode=m) for m in ("accumulating", "retracting")]  # type: ignore[arg-type]
+    modes = [ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY, mode=m) for m in ("accumulating", "retracting")]
     for first, other in (joins, modes):
         saved = first.start_local({"left": schema, "right": schema}).save()
         with pytest.raises(ev.EventideError, match=r"where|mode"):

@@ -174,7 +174,7 @@ def batches_of_panes(rng: Random) -> list[list[Message]]:
             message(
                 row["shop"],
                 str(row["window_start"]) + str(row["window_end"]),
-                batch=batch,  # type: ignore[arg-type]
+                batch=batch,
                 index=row["pane_index"],
                 diff=row["diff"],
                 n=row["n"],

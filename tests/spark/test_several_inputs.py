@@ -116,7 +116,7 @@ def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> Non
     left, right = (spark.createDataFrame(table) for table in tables)
     query = pipeline.start_local(
         dict(zip(("left", "right"), (pl.from_arrow(table).schema for table in tables), strict=True))
-    )  # type: ignore[union-attr]
+    )
     query.push(dict(zip(("left", "right"), tables, strict=True)))
     query.drain()
     expected = counted(query.result.panes)

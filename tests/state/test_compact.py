@@ -168,7 +168,7 @@ def test_the_state_of_a_window_join_follows_the_rows() -> None:
     rows = texts(5000)
     join = ev.window_join(CLICKS, CLICKS, window=ev.tumbling("1h"))
     operator = WindowJoin(join.plan, rows.schema, rows.schema)
-    paged = Paged(operator)  # type: ignore[arg-type]
+    paged = Paged(operator)
     for now in range(3):
         paged.step(lambda state, now=now: operator.step(state, Bundle([rows, rows], now)))
     stored = sum(len(body) for body in paged.store.pages.values())

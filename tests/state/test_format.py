@@ -83,7 +83,7 @@ CONTENT = {
 
 def test_what_is_dumped_is_loaded() -> None:
     loaded = load(dump(CONTENT))
-    for frame, other in zip(CONTENT["frames"], loaded["frames"], strict=True):  # type: ignore[arg-type]
+    for frame, other in zip(CONTENT["frames"], loaded["frames"], strict=True):
         assert frame.equals(other) and frame.schema == other.schema
     assert loaded["series"].equals(CONTENT["series"]) and loaded["series"].name == "s"
     plain = ("number", "text", "nothing", "nested")

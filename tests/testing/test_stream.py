@@ -80,7 +80,7 @@ class TestInput:
         with pytest.raises(EventideError, match="the column 'score'"):
             stream.add(row("12:00", score="many"))  # type: ignore[arg-type]
         with pytest.raises(EventideError, match="add rows as dicts"):
-            TestStream(scores()).add([row("12:00")])  # type: ignore[arg-type]
+            TestStream(scores()).add([row("12:00")])
 
     def test_a_schema_gives_types_that_rows_do_not_show(self) -> None:
         stream = TestStream(scores(), schema={"score": pl.Float64}).add(row("12:00"))
