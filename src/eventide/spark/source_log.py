@@ -219,6 +219,29 @@ def files_by_source(read: ReadText, batch: int) -> dict[int, list[str]]:
     }
 
 
+def logs_behind(text: str, previous: str | None) -> list[str]:
+    r"""Return the files and folders of a checkpoint that the offsets of a batch refer to, and those before it did not.
+
+    A file source logs its files under a number, which its offset names. Some sources log where they began.
+    ``previous`` are the offsets of the batch before; None: there are none.
+
+    >>> header, files = "v1\n{}\n", '{"logOffset": 3}'
+    >>> logs_behind(header + files, header + '{"logOffset": 2}')
+    ['sources/0/3', 'sources/0/3.compact']
+    >>> logs_behind(header + files, None)
+    ['metadata', 'sources']
+    """
+    if previous is None:
+        return ["metadata", "sources"]
+    ends, starts = _file_offsets(text), _file_offsets(previous)
+    return [
+        f"sources/{source}/{offset}{suffix}"
+        for source, end in ends.items()
+        for offset in range(starts.get(source, -1) + 1, end + 1)
+        for suffix in ("", ".compact")
+    ]
+
+
 def _file_offsets(text: str | None) -> dict[int, int]:
     """Return the offset of each file source, from Spark's offset log."""
     version, _, *sources = (text or "").splitlines() or ("", "")
