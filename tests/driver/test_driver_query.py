@@ -19,6 +19,7 @@ from eventide.spark.driver_input import Collected
 from eventide.spark.driver_query import DriverQuery
 from eventide.spark.driver_state import Delivery
 from eventide.spark.shuffle_pages import Stage
+from eventide.spark.stateful import apply_command
 from eventide.spark.storage import LocalStorage
 from tests.driver.harness import Checkpoint
 
@@ -99,6 +100,56 @@ def test_a_command_is_deleted_once_its_batch_is_delivered(checkpoint: Checkpoint
     command = send(checkpoint, "one", 5)
     run(query(checkpoint), 0)
     assert not command.exists()
+
+
+def applications(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the commands that batches apply, as they do so."""
+    ids: list[str] = []
+
+    def apply(operator: Any, state: Any, command: dict[str, Any]) -> Any:
+        ids.append(command["id"])
+        return apply_command(operator, state, command)
+
+    monkeypatch.setattr("eventide.spark.driver_query.apply_command", apply)
+    return ids
+
+
+@pytest.mark.parametrize("interrupted", [False, True], ids=["", "after a failure of the sink"])
+def test_each_of_many_pending_commands_is_applied_once_and_deleted(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    monkeypatch.setattr("eventide.spark.driver_state._REMEMBERED", 3)
+    applied = applications(monkeypatch)
+    paths = [send(checkpoint, f"{number:02}", number) for number in range(10)]
+    if interrupted:
+        with pytest.raises(OSError, match="the sink is down"):
+            run(query(checkpoint, write=fail), 0)
+    running = query(checkpoint)
+    run(running, 0)
+    assert not any(path.exists() for path in paths)
+    checkpoint.log_offsets(1, 1_000_000)
+    run(running, 1)
+    assert applied == [path.name for path in paths]
+
+
+def test_commands_that_could_not_be_deleted_are_not_applied_again(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.driver_state._REMEMBERED", 3)
+    applied = applications(monkeypatch)
+    running = query(checkpoint)
+    with monkeypatch.context() as patch:
+        patch.setattr(DriverQuery, "_delete_control_files", lambda self, names: None)
+        for batch in range(4):
+            send(checkpoint, f"{batch}a", batch)
+            send(checkpoint, f"{batch}b", batch)
+            checkpoint.log_offsets(batch, batch * 1_000_000)
+            run(running, batch)
+    assert sorted(running._state.applied_commands) == applied and len(applied) == 8
+    for batch in (4, 5):
+        checkpoint.log_offsets(batch, batch * 1_000_000)
+        run(running, batch)
+    assert len(applied) == 8 and len(running._state.applied_commands) == 3
 
 
 def test_a_driver_that_was_replaced_while_its_sinks_wrote_deletes_no_command(checkpoint: Checkpoint) -> None:

@@ -153,7 +153,7 @@ class DriverQuery:
     def _apply_commands(self, control_files: Sequence[str]) -> Commands:
         """Apply the commands that were sent since the last batch, in the order in which they were sent."""
         applied = set(self._state.applied_commands)
-        commands = Commands(self._state.states)
+        commands = Commands(self._state.states, present=control_files)
         commands.names += [name for name in control_files if name not in applied and not is_wake_up(name)]
         texts = [self._storage.read(f"{CONTROL}/{name}").decode() for name in commands.names]
         for line in sorted(line for text in texts for line in text.splitlines() if line):
