@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -373,6 +374,46 @@ def test_a_driver_removes_what_a_killed_one_has_not_finished_once_it_has_fenced_
     assert all(leftover.exists() for leftover in leftovers)
     run(running, checkpoint, 1, rows(2, 7))
     assert sorted(path.name for path in record(checkpoint, 0).parent.iterdir()) == ["0", "1"]
+
+
+def test_a_record_that_its_writer_did_not_make_durable_is_made_so_before_it_is_delivered(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    flush = storage.sync
+
+    def killed(path: Path) -> None:
+        if path == record(checkpoint, 0).parent:
+            raise KeyboardInterrupt("killed before the directory was flushed")
+        flush(path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(storage, "sync", killed)
+        run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    monkeypatch.setattr(storage, "sync", lambda path: (flushed.append(path), flush(path)))
+    assert driver(checkpoint).batch(0, []).restored
+    assert record(checkpoint, 0).parent in flushed
+
+
+def test_a_driver_that_is_replaced_while_it_starts_deletes_no_unfinished_file_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, successor = CommitLog(LocalStorage(tmp_path)), CommitLog(LocalStorage(tmp_path))
+    unfinished = tmp_path / "eventide" / "commits" / f".0.{'0f' * 16}"
+    create = LocalStorage.create
+
+    def pause(storage: LocalStorage, name: str, pieces: Sequence[bytes]) -> bool:
+        created = create(storage, name, pieces)
+        monkeypatch.setattr(LocalStorage, "create", create)
+        successor.take_epoch()
+        unfinished.parent.mkdir()
+        unfinished.write_bytes(b"half a record")
+        return created
+
+    monkeypatch.setattr(LocalStorage, "create", pause)
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        paused.take_epoch()
+    assert unfinished.exists()
 
 
 def test_a_driver_that_is_replaced_while_it_writes_a_record_says_so(

@@ -64,9 +64,12 @@ class CommitLog:
             newest += 1
         self.epoch = newest + 1
         self._storage.delete(f"{_EPOCHS}/{old}" for old in range(max(1, newest - 8), newest))
+        self.check_epoch()  # the unfinished files may be those of a driver that has taken over in the meantime
         self._storage.delete_unfinished(RECORDS)
         names = self._storage.list(RECORDS)
         self._batches = sorted(int(name) for name in names if name.isdigit())
+        if self._batches:  # its writer may have ended before the entry of the directory was durable
+            self._storage.sync(f"{RECORDS}/{self._batches[-1]}")
         self._output_files = {name for name in names if "." in name}
 
     def check_epoch(self) -> None:
