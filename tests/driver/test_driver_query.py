@@ -42,14 +42,17 @@ class Outputs:
     """Sinks that call a function when they are written."""
 
     skipped_batches: frozenset[int] = frozenset()
+    followed = True
 
     def __init__(self, write: Callable[[], None] = lambda: None) -> None:
         self._write = write
+        self.watermarks: list[int] = []
 
     def write(self, batch_id: int, rows: Any) -> None:
         self._write()
 
-    def advance(self, output_watermark: int) -> None: ...
+    def advance(self, output_watermark: int) -> None:
+        self.watermarks.append(output_watermark)
 
     def report(self, metrics: Any) -> None: ...
 
@@ -158,6 +161,16 @@ def test_a_driver_that_was_replaced_while_its_sinks_wrote_deletes_no_command(che
     with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
         run(paused, 0)
     assert command.exists()
+
+
+def test_a_driver_that_was_replaced_while_its_sinks_wrote_advances_no_watermark(checkpoint: Checkpoint) -> None:
+    paused = query(checkpoint, write=lambda: take_over(checkpoint))
+    outputs = paused._outputs
+    assert isinstance(outputs, Outputs)
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        run(paused, 0)
+    assert outputs.watermarks == []
+    run(query(checkpoint), 0)
 
 
 def test_a_driver_that_was_replaced_before_its_sinks_writes_nothing(

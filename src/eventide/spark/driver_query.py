@@ -169,7 +169,10 @@ class DriverQuery:
         commands.notes += notes
 
     def _deliver(self, delivery: Delivery, spark: SparkSession) -> None:
-        """Write the outputs. The epoch is checked before each sink, because the one before may take long."""
+        """Write the outputs, and the output watermark after them.
+
+        The epoch is checked before each sink and before the watermark, because a write may take long.
+        """
 
         def rows(output: str, depth: int) -> SinkBatch | None:
             table = delivery.tables.get((output, depth))
@@ -183,6 +186,8 @@ class DriverQuery:
         if not delivery.tables:
             self._log.check_epoch()
         self._outputs.write(delivery.batch, rows)
+        if self._outputs.followed:
+            self._log.check_epoch()
         self._outputs.advance(delivery.output_watermark)
 
     def _delete_control_files(self, names: Sequence[str]) -> None:
