@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +14,13 @@ import pytest
 
 import eventide as ev
 from eventide.errors import DataError
+from eventide.operators.factory import operator_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_input import Collected
 from eventide.spark.driver_query import DriverQuery
 from eventide.spark.driver_state import Delivery
 from eventide.spark.shuffle_pages import Stage
+from eventide.spark.source_log import BatchLog
 from eventide.spark.stateful import apply_command
 from eventide.spark.storage import LocalStorage
 from tests.driver.harness import Checkpoint
@@ -194,6 +196,32 @@ def test_a_repeated_batch_deletes_the_commands_of_its_record_and_keeps_newer_one
     assert not applied.exists() and newer.exists()
 
 
+class Frames:
+    """An input that has the same rows in every attempt of a batch."""
+
+    def __init__(self, frames: Sequence[pl.DataFrame]) -> None:
+        self._frames = frames
+
+    def collect(self, batch: Any, log: BatchLog, watermark: int) -> Collected:
+        return Collected([operator_of(PLAN, SCHEMA).stamp(self._frames[log.batch], log.time, watermark)])
+
+
+class Delivered(Outputs):
+    """Sinks that record what they are given, and by which driver."""
+
+    def __init__(self, driver: str, writes: list[tuple[str, int, str, list[Any]]]) -> None:
+        super().__init__()
+        self._driver, self._writes = driver, writes
+        self.after_first: Callable[[], None] = lambda: None
+
+    def write(self, batch_id: int, rows: Any) -> None:
+        for output in ("panes", "late"):
+            if (batch := rows(output, 0)) is not None:
+                self._writes.append((self._driver, batch_id, output, batch.arrow.to_pylist()))
+                if output == "panes":
+                    self.after_first()
+
+
 def test_a_driver_that_is_replaced_while_a_sink_writes_does_not_reach_the_next_sink(checkpoint: Checkpoint) -> None:
     written: list[str] = []
 
@@ -212,3 +240,53 @@ def test_a_driver_that_is_replaced_while_a_sink_writes_does_not_reach_the_next_s
     with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
         paused._deliver(delivery, None)  # type: ignore[arg-type]
     assert written == ["panes"]
+
+
+@pytest.mark.parametrize("paused_in", ["its sources", "its record", "its delivery", "its sinks"])
+def test_a_paused_driver_writes_nothing_after_a_newer_one_has_delivered_its_batch(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, paused_in: str
+) -> None:
+    seconds = [[0, 5], [0, 9], [12]]
+    frames = [pl.DataFrame({"t": [second * 1_000_000 for second in batch]}, schema=SCHEMA) for batch in seconds]
+    writes: list[tuple[str, int, str, list[Any]]] = []
+
+    def driver(name: str) -> DriverQuery:
+        running = query(checkpoint)
+        running._input, running._outputs = Frames(frames), Delivered(name, writes)  # type: ignore[assignment]
+        return running
+
+    def log(batch: int) -> None:
+        checkpoint.log_offsets(batch, batch * 1_000_000)
+
+    def succeed() -> None:
+        newer = driver("newer")
+        run(newer, 1)
+        log(2)
+        run(newer, 2)
+
+    older = driver("older")
+    log(0)
+    run(older, 0)
+    log(1)
+    if paused_in == "its sinks":
+        older._outputs.after_first = succeed  # type: ignore[attr-defined]
+    else:
+        owner, method = {
+            "its sources": (older, "_read"),
+            "its record": (older._log, "commit"),
+            "its delivery": (older, "_deliver"),
+        }[paused_in]
+        paused = getattr(owner, method)
+        monkeypatch.setattr(owner, method, lambda *arguments: (succeed(), paused(*arguments))[1])
+    with pytest.raises(DataError, match=r"Another driver .*runs the query"):
+        run(older, 1)
+    before = [("older", 0, "panes")] + [("older", 1, "panes")] * (paused_in == "its sinks")
+    assert [write[:3] for write in writes] == [
+        *before,
+        ("newer", 1, "panes"),
+        ("newer", 1, "late"),
+        ("newer", 2, "panes"),
+    ]
+    if paused_in == "its sinks":
+        assert writes[1][3] == writes[2][3], "the newer driver delivers the record of the older one"
+    assert len(older._outputs.watermarks) == 1, "of batch 0"  # type: ignore[attr-defined]
