@@ -31,7 +31,7 @@ from eventide.spark.metrics import batch_metrics, command_effect, sum_buckets
 from eventide.spark.query_record import cannot_move
 from eventide.spark.shuffle_pages import Stage
 from eventide.spark.sink_delivery import RunOutputs
-from eventide.spark.source_log import BatchLog
+from eventide.spark.source_log import BatchLog, Positions
 from eventide.spark.stateful import apply_command
 from eventide.spark.storage import Storage
 
@@ -82,6 +82,7 @@ class DriverQuery:
         self._phases: dict[str, float] = {}
         self._wake_up = WakeUp(storage, CONTROL)
         self._timed = False
+        self._beginnings: dict[int, Positions | None] = {}
         self._calls = [
             calls for operator in self._chain.operators if (calls := attach_background_calls(operator)) is not None
         ]
@@ -143,7 +144,8 @@ class DriverQuery:
     def _read(self, batch: DataFrame, offsets: BatchOffsets, commands: Commands) -> Sequence[Stamp]:
         """Return the stamped rows of all inputs. What streams declare of time is applied as commands are."""
         state = commands.states[0]
-        log = BatchLog(self._storage, offsets.batch, offsets.time, batch.sparkSession)
+        spark = batch.sparkSession
+        log = BatchLog(self._storage, offsets.batch, offsets.time, spark, beginnings=self._beginnings)
         collected = self._input.collect(batch, log, state.watermark)
         tables = self._tables.collect(state, offsets.time)
         for note in (*collected.notes, *tables.notes):
