@@ -11,7 +11,7 @@ import pytest
 from eventide.spark import batch_size
 from eventide.spark.batch_size import SizeEstimate
 from eventide.spark.driver_input import _LARGE as LARGE
-from eventide.spark.source_log import BatchLog
+from eventide.spark.source_log import BatchLog, Positions
 from eventide.spark.storage import LocalStorage
 
 NUMBERS: dict[str, pl.DataType] = {"t": pl.Int64(), "n": pl.Int64()}
@@ -27,9 +27,15 @@ class Source:
         self.batch = 0
 
     def kafka(self, messages: int, *, ticks: bool = False) -> BatchLog:
+        self._begin({"orders": {"0": 0}})
         self._log(0, {"orders": {"0": 0}}, ticks=ticks)
         self._log(1, {"orders": {"0": messages}}, ticks=ticks)
         return BatchLog(LocalStorage(self.place), 1, 0)
+
+    def first_of_kafka(self, begins: object, ends: int) -> BatchLog:
+        self._begin({"orders": {"0": begins}})
+        self._log(0, {"orders": {"0": ends}})
+        return BatchLog(LocalStorage(self.place), 0, 0)
 
     def files(self, *files: Path) -> BatchLog:
         self._log(0, {"logOffset": 0})
@@ -41,6 +47,17 @@ class Source:
     def other(self) -> BatchLog:
         self._log(0, {"offset": 5, "timestamp": 7})
         return BatchLog(LocalStorage(self.place), 0, 0)
+
+    def like_kafka(self, positions: int) -> BatchLog:
+        self._log(0, {"orders": {"0": 0}})
+        self._log(1, {"orders": {"0": positions}})
+        return BatchLog(LocalStorage(self.place), 1, 0)
+
+    def _begin(self, positions: object) -> None:
+        """Write the log of a Kafka source, as it does before its first batch."""
+        path = self.place / "sources" / "0" / "0"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"\0v1\n{json.dumps(positions)}")
 
     def _log(self, batch: int, offset: object, *, ticks: bool = False) -> None:
         path = self.place / "offsets" / str(batch)
@@ -123,3 +140,36 @@ def test_a_source_without_sizes_is_as_large_as_its_last_batch(source: Source) ->
     estimate.learn(log, 5000)
     estimate.learn(log, 0)
     assert estimate.of(log) == 5000
+
+
+def test_offsets_of_another_source_that_look_like_those_of_kafka_have_no_known_size(source: Source) -> None:
+    assert SizeEstimate([NUMBERS]).of(source.like_kafka(1000)) is None
+
+
+def test_the_first_batch_of_kafka_has_a_known_size(source: Source) -> None:
+    assert estimated(SizeEstimate([NUMBERS]), source.first_of_kafka(400, 1400)) == 16_000
+
+
+@pytest.mark.parametrize("begins", ["earliest", "latest", None, True])
+def test_positions_that_are_no_numbers_have_no_known_size(source: Source, begins: object) -> None:
+    assert SizeEstimate([NUMBERS]).of(source.first_of_kafka(begins, 1400)) is None
+
+
+def test_a_file_source_is_not_taken_for_kafka(source: Source, tmp_path: Path) -> None:
+    assert SizeEstimate([NUMBERS]).of(source.files()) == 0
+    assert BatchLog(LocalStorage(source.place), 0, 0)._beginning(0) is None
+
+
+def test_where_a_source_began_is_read_once(source: Source) -> None:
+    reads: list[str] = []
+
+    class Counted(LocalStorage):
+        def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+            reads.append(name)
+            return super().read(name, offset, length)
+
+    beginnings: dict[int, Positions | None] = {}
+    source.kafka(1000)
+    for _ in range(3):
+        assert BatchLog(Counted(source.place), 1, 0, beginnings=beginnings).messages == 1000
+    assert reads.count("sources/0/0") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import eventide as ev
 from eventide.errors import DataError
+from eventide.spark import storage
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_state import Delivery
 from eventide.spark.storage import LocalStorage
@@ -71,6 +73,42 @@ def test_a_batch_that_failed_before_its_record_is_computed_again(checkpoint: Che
     run(driver(checkpoint), checkpoint, 0, rows(1, 5))
     checkpoint.log_offsets(1, SECOND)  # Spark logged batch 1, then the driver died
     assert totals(driver(checkpoint).batch(1, [rows(2, 7)])) == [(5, -1), (12, 1)]
+
+
+def test_spark_s_logs_of_a_batch_are_durable_before_its_record(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    link, flush = os.link, storage.sync
+
+    def flushed(path: Path) -> None:
+        events.append(path.relative_to(checkpoint.directory).as_posix())
+        flush(path)
+
+    def linked(source: Path, target: Path) -> None:
+        events.append(f"+{target.relative_to(checkpoint.directory).as_posix()}")
+        link(source, target)
+
+    def log_files(source: int, *names: str) -> None:
+        for name in names:
+            path = checkpoint.directory / "sources" / str(source) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("v1")
+
+    running = driver(checkpoint)
+    (checkpoint.directory / "metadata").write_text('{"id": "a"}')
+    monkeypatch.setattr(storage, "sync", flushed)
+    monkeypatch.setattr(os, "link", linked)
+    for number, files in enumerate([["0"], ["1"], ["2", "3.compact"]]):
+        log_files(0, *files)
+        log_files(1, "0")  # a source that logs where it begins
+        checkpoint.log_offsets(number, number * SECOND, {"logOffset": (0, 1, 3)[number]})
+        events.clear()
+        running.batch(number, [rows(1, 5)])
+        before = events[: events.index(f"+eventide/commits/{number}")]
+        logs = {f"offsets/{number}", "offsets", "sources/0", *(f"sources/0/{file}" for file in files)}
+        assert logs | ({"metadata", ".", "sources", "sources/1", "sources/1/0"} if number == 0 else set()) <= {*before}
+    assert "sources/0/1" not in events, "it was durable before"
 
 
 def test_a_torn_record_is_never_seen(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,6 +374,46 @@ def test_a_driver_removes_what_a_killed_one_has_not_finished_once_it_has_fenced_
     assert all(leftover.exists() for leftover in leftovers)
     run(running, checkpoint, 1, rows(2, 7))
     assert sorted(path.name for path in record(checkpoint, 0).parent.iterdir()) == ["0", "1"]
+
+
+def test_a_record_that_its_writer_did_not_make_durable_is_made_so_before_it_is_delivered(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    flush = storage.sync
+
+    def killed(path: Path) -> None:
+        if path == record(checkpoint, 0).parent:
+            raise KeyboardInterrupt("killed before the directory was flushed")
+        flush(path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(storage, "sync", killed)
+        run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    monkeypatch.setattr(storage, "sync", lambda path: (flushed.append(path), flush(path)))
+    assert driver(checkpoint).batch(0, []).restored
+    assert record(checkpoint, 0).parent in flushed
+
+
+def test_a_driver_that_is_replaced_while_it_starts_deletes_no_unfinished_file_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, successor = CommitLog(LocalStorage(tmp_path)), CommitLog(LocalStorage(tmp_path))
+    unfinished = tmp_path / "eventide" / "commits" / f".0.{'0f' * 16}"
+    create = LocalStorage.create
+
+    def pause(storage: LocalStorage, name: str, pieces: Sequence[bytes]) -> bool:
+        created = create(storage, name, pieces)
+        monkeypatch.setattr(LocalStorage, "create", create)
+        successor.take_epoch()
+        unfinished.parent.mkdir()
+        unfinished.write_bytes(b"half a record")
+        return created
+
+    monkeypatch.setattr(LocalStorage, "create", pause)
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        paused.take_epoch()
+    assert unfinished.exists()
 
 
 def test_a_driver_that_is_replaced_while_it_writes_a_record_says_so(

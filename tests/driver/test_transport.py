@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pyarrow as pa
@@ -126,6 +126,40 @@ def test_files_that_only_start_batches_have_no_size(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     log = BatchLog(LocalStorage(tmp_path), 0, 0)
     assert (log.messages, log.file_sizes) == (0, {})
+
+
+class Echo(ev.RowProcessor):
+    """Emits each row."""
+
+    state_schema: ClassVar = {"n": pl.Int64}
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        return row
+
+
+async def look_up(row: dict[str, Any]) -> dict[str, Any]:
+    return {"country": "de"}
+
+
+STREAM = ev.stream(time="t", watermark=ev.bounded_delay("1 second"))
+SLOW = STREAM.map_async(look_up, output={"country": pl.String}, across_bundles=True)
+KEYED = ev.stream(time="t", key="k", watermark=ev.bounded_delay("1 second"))
+TRANSPORTS = {
+    "aggregates": (STREAM.window(ev.tumbling("1 second")).agg(n=ev.count()), "stamps"),
+    "row windows": (STREAM.window(ev.rows(2)).agg(n=ev.count()), "stamps with all rows"),
+    "a processor": (STREAM.process(Echo(), output={"t": pl.Int64}), "stamps with all rows"),
+    "a join": (ev.join(KEYED, KEYED, within=("0 seconds", "1 second")), "stamps with all rows"),
+    "a window join": (ev.window_join(KEYED, KEYED, window=ev.tumbling("1 second")), "stamps with all rows"),
+    "calls across batches": (SLOW.window(ev.tumbling("1 second")).agg(n=ev.count()), "rows in pieces"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPORTS)
+def test_what_travels_of_a_large_batch_is_explained(name: str) -> None:
+    pipeline, large = TRANSPORTS[name]
+    schemas = (SCHEMA | {"k": pl.String()},) * len(pipeline.plan.edges)
+    inputs: Any = [SparkInput(None, schema) for schema in schemas]  # type: ignore[arg-type]
+    assert RowInput(Stage(name, pipeline.plan, schemas, 1), inputs).transport == f"rows up to 64 MB, then {large}"
 
 
 def test_a_known_size_decides(rows_in: RowInput, large: str, asked: list[str]) -> None:

@@ -80,6 +80,44 @@ def test_a_deadline_soon_after_a_batch_waits_for_a_pause(wake_up: WakeUp, clock:
     wake_up.close()
 
 
+def test_a_deadline_survives_an_error_of_the_storage(
+    wake_up: WakeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, failures = LocalStorage.replace, [OSError("no connection")] * 3
+
+    def unreliable(storage: LocalStorage, name: str, body: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        replace(storage, name, body)
+
+    monkeypatch.setattr("eventide.spark.deadlines._RETRY", 0)
+    monkeypatch.setattr(LocalStorage, "replace", unreliable)
+    wake_up.set(999 * SECOND)
+    until(lambda: files(tmp_path))
+    wake_up.close()
+    until(lambda: not waiting())
+    assert not failures and len(files(tmp_path)) == 1
+
+
+def test_a_batch_replaces_a_wake_up_that_could_not_be_written(
+    wake_up: WakeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = []
+
+    def failing(storage: LocalStorage, name: str, body: bytes) -> None:
+        attempts.append(name)
+        wake_up.set(None)  # a batch starts in the meantime
+        raise OSError("no connection")
+
+    monkeypatch.setattr("eventide.spark.deadlines._RETRY", 0)
+    monkeypatch.setattr(LocalStorage, "replace", failing)
+    wake_up.set(999 * SECOND)
+    until(lambda: attempts)
+    wake_up.close()
+    until(lambda: not waiting())
+    assert len(attempts) == 1 and files(tmp_path) == []
+
+
 def test_a_query_that_has_ended_is_not_woken_and_has_no_thread(wake_up: WakeUp, tmp_path: Path) -> None:
     wake_up.set(1001 * SECOND)
     wake_up.close()

@@ -99,6 +99,26 @@ def test_the_command_line_speaks_to_a_query_elsewhere(stream: Stream, spark: Spa
     assert stream.metrics[-1].drained
 
 
+def test_the_command_line_exports_and_discards_outputs_of_a_checkpoint_elsewhere(
+    stream: Stream, tmp_path: Path
+) -> None:
+    def fail(batch: Any, batch_id: int) -> None:
+        raise OSError("the sink is away")
+
+    missing = typed("outputs", stream.checkpoint)
+    assert missing.exit_code == 2 and "holds no state of an Eventide query" in missing.stderr, missing.output
+    stream.put(rows(10, 20))
+    with pytest.raises(Exception, match="the sink is away"):
+        stream.run(WINDOWS, sink=fail)
+    discard = ["outputs", stream.checkpoint, "--export", str(tmp_path / "pending"), "--discard"]
+    discarded = typed(*discard, *["--single-writer"] * stream.options["single_writer"])
+    assert "Batch 0 is confirmed. The query continues with batch 1." in discarded.stdout, discarded.output
+    assert sorted(pl.read_parquet(tmp_path / "pending")["total"].to_list()) == [10, 20]
+    assert "No outputs are pending." in typed("outputs", stream.checkpoint).stdout
+    stream.put(rows(30)).run(WINDOWS)
+    assert [metrics.batch for metrics in stream.metrics] == [1]
+
+
 def test_a_query_that_is_stopped_in_its_callback_loses_and_doubles_nothing(stream: Stream) -> None:
     entered, released = Event(), Event()
     calls: list[int] = []

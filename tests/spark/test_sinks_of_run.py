@@ -82,6 +82,21 @@ def test_sinks_are_closed_once_after_a_failure_even_if_nobody_waits(stream: Stre
     assert (panes.closed, late.closed) == (1, 1)
 
 
+def test_a_query_that_a_second_start_has_replaced_is_stopped_and_its_sinks_are_closed(stream: Stream) -> None:
+    panes, shared, others = Counted(), Counted(), [Counted("close"), Counted()]
+    first = stream.run(PER_MINUTE, sink=panes, late=shared, dead=others[0], interval="0 seconds")
+    first.process_all_available()
+    second = stream.run(PER_MINUTE, sink=Counted(), late=shared, dead=others[1], interval="0 seconds")
+    assert (panes.closed, others[0].closed, shared.closed) == (1, 1, 0)
+    assert not first.is_active and second.is_active and second.control.is_running
+    first.stop()
+    stream.put(rows((200, "kiel", 1)))
+    second.process_all_available()
+    second.stop()
+    assert not second.control.is_running
+    assert (panes.closed, others[0].closed, shared.closed, others[1].closed) == (1, 1, 1, 1)
+
+
 def test_sinks_that_were_opened_are_closed_when_another_is_rejected(stream: Stream) -> None:
     panes, late, dead = Counted(), Counted("open"), Counted()
     with pytest.raises(OSError, match="no place to write"):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventide.cli.spark_options import Conf, no_checkpoint
+from eventide.cli.spark_options import Conf, no_checkpoint, session_for
 from eventide.cli.terminal import FAILED
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from eventide.spark.control import Control
     from eventide.spark.metrics import BatchMetrics, CommandEffect
 
@@ -167,7 +164,7 @@ def _send(checkpoint: str, send: Callable[[Control], str], wait: bool, timeout: 
     from eventide.time import duration
 
     seconds = duration(timeout, what="--timeout", zero=True) / 1e6
-    with _session(checkpoint, conf) as spark:
+    with session_for(checkpoint, "control", conf=conf) as spark:
         control = Control(checkpoint, spark)
         if not control.is_open:
             raise no_checkpoint(checkpoint)
@@ -176,11 +173,3 @@ def _send(checkpoint: str, send: Callable[[Control], str], wait: bool, timeout: 
             report_effect(control, command, seconds)
         else:
             typer.echo("Sent. The query applies the command in its next batch.", err=True)
-
-
-def _session(checkpoint: str, conf: list[str] | None) -> AbstractContextManager[SparkSession | None]:
-    """Return a session for the checkpoint. A checkpoint on this machine needs none."""
-    from eventide._paths import on_disk
-    from eventide.cli.spark_options import open_session
-
-    return nullcontext() if on_disk(checkpoint) is not None else open_session("control", conf=conf)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eventide.cli import terminal as screen
-from eventide.cli.spark_options import Conf, check_checkpoint, no_checkpoint
+from eventide.cli.spark_options import Conf, check_checkpoint, no_checkpoint, session_for
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ eventide outputs checkpoints/revenue --export pending
 
 eventide outputs checkpoints/revenue --export pending --discard     (the query continues without them)
 
-Without --discard nothing changes: the next run of the query delivers them.
+Without --discard nothing changes: the next run of the query delivers them. For a checkpoint that is not on this
+machine, Spark is started. Whether its query runs is unknown there: stop it before you discard outputs.
 """
 
 
@@ -196,6 +197,14 @@ def outputs(
     storage: Annotated[
         str | None, typer.Option(help="The store of the commit records, if the query runs with --storage.")
     ] = None,
+    single_writer: Annotated[
+        bool,
+        typer.Option(
+            "--single-writer",
+            help="Discard in a store that overwrites existing files: you ensure that nothing else uses the checkpoint.",
+        ),
+    ] = False,
+    conf: Conf = None,
 ) -> None:
     """List, export or discard the outputs of the last batch that its sinks have not confirmed."""
     from eventide.cli.run import open_storage
@@ -205,13 +214,17 @@ def outputs(
         raise PlanError("--discard needs --export DIR: outputs are discarded only after they are written to files.")
     check_checkpoint(checkpoint)
     store = None if storage is None else open_storage(storage)
-    pending = pending_outputs(checkpoint, storage=store)
-    if pending:
-        table = [(output.batch, output.output, output.depth, f"{output.table.num_rows:,}") for output in pending]
-        screen.stdout_console().print(screen.table("batch", "output", "operator", "rows", rows=table))
-        for path in export_outputs(pending, Path(export)) if export is not None else []:
-            typer.echo(f"written: {path}")
-    else:
-        typer.echo("No outputs are pending.")
-    if discard and (batch := discard_outputs(checkpoint, storage=store)) is not None:
-        typer.echo(f"Batch {batch} is confirmed. The query continues with batch {batch + 1}.")
+    with session_for(checkpoint, "outputs", conf=conf) as spark:
+        pending = pending_outputs(checkpoint, storage=store, spark=spark)
+        if pending:
+            table = [(output.batch, output.output, output.depth, f"{output.table.num_rows:,}") for output in pending]
+            screen.stdout_console().print(screen.table("batch", "output", "operator", "rows", rows=table))
+            for path in export_outputs(pending, Path(export)) if export is not None else []:
+                typer.echo(f"written: {path}")
+        else:
+            typer.echo("No outputs are pending.")
+        if not discard:
+            return
+        batch = discard_outputs(checkpoint, storage=store, spark=spark, single_writer=single_writer)
+        if batch is not None:
+            typer.echo(f"Batch {batch} is confirmed. The query continues with batch {batch + 1}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,6 +84,15 @@ def open_session(
             _stop(spark, java)
             raise
         _stop(spark, java)
+
+
+def session_for(
+    checkpoint: str, name: str, *, conf: Sequence[str] | None
+) -> AbstractContextManager[SparkSession | None]:
+    """Return a session that reaches a checkpoint. A checkpoint on this machine needs none."""
+    from eventide._paths import on_disk
+
+    return nullcontext() if on_disk(checkpoint) is not None else open_session(name, conf=conf)
 
 
 def _stop(spark: SparkSession, java: JavaProcesses) -> None:

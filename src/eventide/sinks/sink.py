@@ -1,7 +1,9 @@
 """The sink contract: what exactly once means, and what users may write where a sink is expected.
 
-Exactly once: Spark repeats a batch after a failure, with the same number and the same rows, and a sink that has written
-it must not change again. Each sink does this in its own way, which the docstring of its module describes:
+Exactly once: Spark repeats a batch after a failure, with the same number, and a sink that has written it must not
+change again. With state in the driver, a repeated batch has the same rows in the same order. With state on the
+executors, it is computed again: its rows may come in another order, and lack those of deleted source files. Each sink
+recognises a repeated batch in its own way, which the docstring of its module describes:
 
 - ``table_merge``: the transaction that changes the table also claims the batch.
 - ``lake_table``: the commit that changes the table names the batch (Delta Lake, Iceberg).
@@ -61,8 +63,10 @@ class OutputInfo:
 class Sink(Protocol):
     """Writes the batches of an output, on the driver.
 
-    A batch that a failure interrupted is written again, with the same number and the same rows. A sink is exactly once
-    if writing a batch again changes nothing. ``batch`` gives its rows as an Arrow table or as a DataFrame.
+    A batch that a failure interrupted is written again, with the same number. Its rows are the same with state in the
+    driver; computed again on the executors, they may come in another order, or lack those of deleted source files. A
+    sink is exactly once if writing a batch again changes nothing. ``batch`` gives its rows as an Arrow table or as a
+    DataFrame.
 
     >>> class Discard:
     ...     def open(self, schema, info): ...

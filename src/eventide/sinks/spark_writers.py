@@ -1,8 +1,10 @@
 """Sinks on top of Spark's writers: ``files``, ``spark_format`` and ``noop``.
 
-Exactly once: ``files`` writes each batch into its own directory, and a repeated batch replaces that directory unless it
-holds the same rows. ``spark_format`` writes a repeated batch again, so it is exactly once only if the writer ignores
-repeated rows.
+Exactly once: ``files`` writes each batch into its own directory, and a repeated batch replaces that directory. Rows of
+the driver as Parquet on a local disk replace it in one step, or not at all if it holds the same rows. Elsewhere Spark
+deletes the directory first. A driver that was paused just before and is killed just after then loses what its successor
+has committed: with state in the driver it checks for a successor, on the executors nothing does. ``spark_format``
+writes a repeated batch again, so it is exactly once only if the writer ignores repeated rows.
 """
 
 from __future__ import annotations

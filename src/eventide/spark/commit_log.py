@@ -10,13 +10,15 @@ import hashlib
 import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from eventide.errors import DataError
-from eventide.spark.storage import RECORDS, Storage
+from eventide.spark.source_log import logs_behind
+from eventide.spark.storage import RECORDS, Storage, read_text
 from eventide.state.commit_record import Record, RecordBuilder, Span
 
 _EPOCHS = "eventide/epochs"
@@ -47,6 +49,7 @@ class CommitLog:
         self.epoch = 0
         self._batches: list[int] = []
         self._output_files: set[str] = set()
+        self._logged: tuple[int, str | None] = -1, None  # the last batch, and its offsets as Spark logged them
 
     @property
     def location(self) -> str:
@@ -61,9 +64,12 @@ class CommitLog:
             newest += 1
         self.epoch = newest + 1
         self._storage.delete(f"{_EPOCHS}/{old}" for old in range(max(1, newest - 8), newest))
+        self.check_epoch()  # the unfinished files may be those of a driver that has taken over in the meantime
         self._storage.delete_unfinished(RECORDS)
         names = self._storage.list(RECORDS)
         self._batches = sorted(int(name) for name in names if name.isdigit())
+        if self._batches:  # its writer may have ended before the entry of the directory was durable
+            self._storage.sync(f"{RECORDS}/{self._batches[-1]}")
         self._output_files = {name for name in names if "." in name}
 
     def check_epoch(self) -> None:
@@ -87,10 +93,19 @@ class CommitLog:
         return self.read(max(batches)) if batches else None
 
     def offsets(self, batch: int) -> BatchOffsets:
-        """Return the logged time of a batch and a digest of its offsets, once they are durable."""
+        """Return the logged time of a batch and a digest of its offsets, once Spark's logs of them are durable.
+
+        Spark does not flush its logs. After a power failure it would choose other offsets or files, or another id.
+        """
         name = f"offsets/{batch}"
-        self._checkpoint.sync(name)  # Spark does not: after a power failure it would choose other offsets
         text = self._checkpoint.read(name)
+        before, previous = self._logged
+        if before != batch - 1:
+            previous = read_text(self._checkpoint, f"offsets/{batch - 1}")
+        self._logged = batch, text.decode()
+        for log in [*logs_behind(text.decode(), previous), name]:
+            with suppress(FileNotFoundError):  # not every source has a log
+                self._checkpoint.sync(log)
         header = json.loads(text.split(b"\n", 2)[1])
         return BatchOffsets(batch, int(header["batchTimestampMs"]) * 1000, hashlib.sha256(text).hexdigest()[:16])
 

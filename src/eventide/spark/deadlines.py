@@ -24,6 +24,7 @@ ANSWER_PAUSE = 100_000
 """Microseconds between the answer of a call and a wake-up: answers that are close together share a batch."""
 
 PREFIX = "wake-"
+_RETRY = 5_000_000  # microseconds after which a wake-up that the storage has refused is written again
 _LONGEST = 60.0  # seconds until the clock is read again: it may have been set, or the machine may have slept
 _IDLE = 10.0  # seconds after which a thread that has nothing to wait for ends
 
@@ -78,25 +79,29 @@ class WakeUp:
             self._changed.notify()
 
     def _wait(self) -> None:
-        while self._reached():
+        while (deadline := self._reached()) is not None:
+            following = None
             try:
                 self._wake()
-            except Exception:  # of any storage; the next batch, or the next start, sets the deadline again
+            except Exception:  # of any storage
                 _log.warning("A query cannot be woken for its deadline: %s", self._storage.location, exc_info=True)
+                following = self._clock() + _RETRY
+            with self._changed:
+                if self._deadline == deadline:  # no batch has started
+                    self._deadline = following
 
-    def _reached(self) -> bool:
-        """Wait for the next deadline; False: there is none, and the thread ends."""
+    def _reached(self) -> int | None:
+        """Wait for the next deadline, and return it; None: there is none, and the thread ends."""
         with self._changed:
             while True:
                 if self._deadline is None:
                     if self._closed or not self._changed.wait_for(self._has_work, _IDLE) or self._closed:
                         self._thread = None
-                        return False
+                        return None
                     continue
                 left = self._deadline - self._clock()
                 if left <= 0:
-                    self._deadline = None
-                    return True
+                    return self._deadline
                 self._changed.wait(min(left / 1e6, _LONGEST))
 
     def _has_work(self) -> bool:

@@ -88,13 +88,17 @@ class RowInput:
     A batch that is large, or may be, is stamped by tasks instead: the driver then holds cells, not rows.
     """
 
-    transport = f"rows up to {_LARGE >> 20} MB, then stamps"
-
     def __init__(self, stage: Stage, inputs: Sequence[SparkInput]) -> None:
         self._stage = stage
         self._inputs = inputs
         self._marked = any(isinstance(edge.watermark.generator, Noted) for edge in stage.plan.edges)
         self.reader = BatchRows(stage, plain=len(inputs) == 1 and not self._marked)
+
+    @property
+    def transport(self) -> str:
+        """How rows travel. Workers stamp nothing for calls of the driver, which take whole rows."""
+        large = "rows in pieces" if spans_bundles(self._stage.plan) else _stamps(self._stage)
+        return f"rows up to {_LARGE >> 20} MB, then {large}"
 
     @property
     def columns(self) -> int:
@@ -282,11 +286,14 @@ def read_pages(pages: Sequence[Mapping[str, Any]], stage: Stage, now: int, water
 class StampInput:
     """Stamps: the tasks that read a source aggregate its rows, and only cells travel."""
 
-    transport = "stamps"
-
     def __init__(self, stage: Stage, inputs: Sequence[SparkInput]) -> None:
         self._stage = stage
         self._inputs = inputs
+
+    @property
+    def transport(self) -> str:
+        """How rows travel."""
+        return _stamps(self._stage)
 
     @property
     def columns(self) -> int:
@@ -303,6 +310,12 @@ class StampInput:
         """Collect the pages. The plan is that of all batches, so tasks get the watermark as a property."""
         page.set_task_properties(batch.sparkSession, now=log.time, watermark=watermark)
         return read_pages(collect_pages(batch), self._stage, log.time, watermark)
+
+
+def _stamps(stage: Stage) -> str:
+    """Return what stamps are for a plan: row windows, joins and processors need all rows, aggregates only cells."""
+    joins = getattr(stage.plan, "sides", None) is not None  # the cells of a window join are lists of its rows
+    return "stamps with all rows" if joins or not stage.operator().judges_when_stamping else "stamps"
 
 
 class TableInputs:

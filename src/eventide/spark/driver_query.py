@@ -31,7 +31,7 @@ from eventide.spark.metrics import batch_metrics, command_effect, sum_buckets
 from eventide.spark.query_record import cannot_move
 from eventide.spark.shuffle_pages import Stage
 from eventide.spark.sink_delivery import RunOutputs
-from eventide.spark.source_log import BatchLog
+from eventide.spark.source_log import BatchLog, Positions
 from eventide.spark.stateful import apply_command
 from eventide.spark.storage import Storage
 
@@ -82,6 +82,7 @@ class DriverQuery:
         self._phases: dict[str, float] = {}
         self._wake_up = WakeUp(storage, CONTROL)
         self._timed = False
+        self._beginnings: dict[int, Positions | None] = {}
         self._calls = [
             calls for operator in self._chain.operators if (calls := attach_background_calls(operator)) is not None
         ]
@@ -143,7 +144,8 @@ class DriverQuery:
     def _read(self, batch: DataFrame, offsets: BatchOffsets, commands: Commands) -> Sequence[Stamp]:
         """Return the stamped rows of all inputs. What streams declare of time is applied as commands are."""
         state = commands.states[0]
-        log = BatchLog(self._storage, offsets.batch, offsets.time, batch.sparkSession)
+        spark = batch.sparkSession
+        log = BatchLog(self._storage, offsets.batch, offsets.time, spark, beginnings=self._beginnings)
         collected = self._input.collect(batch, log, state.watermark)
         tables = self._tables.collect(state, offsets.time)
         for note in (*collected.notes, *tables.notes):
@@ -153,7 +155,7 @@ class DriverQuery:
     def _apply_commands(self, control_files: Sequence[str]) -> Commands:
         """Apply the commands that were sent since the last batch, in the order in which they were sent."""
         applied = set(self._state.applied_commands)
-        commands = Commands(self._state.states)
+        commands = Commands(self._state.states, present=control_files)
         commands.names += [name for name in control_files if name not in applied and not is_wake_up(name)]
         texts = [self._storage.read(f"{CONTROL}/{name}").decode() for name in commands.names]
         for line in sorted(line for text in texts for line in text.splitlines() if line):
@@ -169,7 +171,10 @@ class DriverQuery:
         commands.notes += notes
 
     def _deliver(self, delivery: Delivery, spark: SparkSession) -> None:
-        """Write the outputs. The epoch is checked before each sink, because the one before may take long."""
+        """Write the outputs, and the output watermark after them.
+
+        The epoch is checked before each sink and before the watermark, because a write may take long.
+        """
 
         def rows(output: str, depth: int) -> SinkBatch | None:
             table = delivery.tables.get((output, depth))
@@ -183,6 +188,8 @@ class DriverQuery:
         if not delivery.tables:
             self._log.check_epoch()
         self._outputs.write(delivery.batch, rows)
+        if self._outputs.followed:
+            self._log.check_epoch()
         self._outputs.advance(delivery.output_watermark)
 
     def _delete_control_files(self, names: Sequence[str]) -> None:

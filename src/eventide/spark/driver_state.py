@@ -23,7 +23,7 @@ from eventide.state.pages import Manifest
 from eventide.watermarks import Note
 
 _EMBEDDED = 1 << 20  # bytes of outputs up to which they are stored in the record itself
-_REMEMBERED = 1000  # commands whose files may still exist, so that none is applied twice
+_REMEMBERED = 1000  # deleted commands at least, in case a store repeats the request that has created one
 _OUTPUTS = ("panes", "late", "dead")
 
 
@@ -45,6 +45,7 @@ class Commands:
 
     states: tuple[State, ...]
     names: list[str] = field(default_factory=list)  # of their files
+    present: Collection[str] = ()  # names of all files that exist, those of applied commands too
     notes: list[Note] = field(default_factory=list)
     effects: list[CommandEffect] = field(default_factory=list)
 
@@ -99,7 +100,7 @@ class DriverState:
 
     @property
     def applied_commands(self) -> Sequence[str]:
-        """The commands that were applied, in the order of their application; the last ones only."""
+        """The commands that were applied, in order: all whose files may exist, and the last ones."""
         return self._current.commands
 
     @property
@@ -122,7 +123,7 @@ class DriverState:
             manifests, stages, sizes = self._write_state(offsets.batch, builder, step.states)
         times = event_histogram(self._chain.operators[0].plan, stamps)
         operators = self._reports(step, sizes, commands, times, late_times(stamps))
-        applied = [*before.commands, *commands.names][-_REMEMBERED:]
+        applied = _remembered([*before.commands, *commands.names], commands.present)
         output_watermark = min(step.outputs[-1].promises.values(), default=step.outputs[-1].promise)
         deadline = self._chain.next_deadline(step.states)
         footer = {
@@ -273,6 +274,13 @@ class DriverState:
                 with manifest.open(current.pages[depth]):
                     states[depth] = operator.evict(states[depth], manifest, keep=left * evictable[depth] // total)
         current.states = tuple(states)
+
+
+def _remembered(applied: Sequence[str], present: Collection[str]) -> list[str]:
+    """Return the commands that must not be applied again: those whose files exist, and the last ones."""
+    older, last = applied[:-_REMEMBERED], applied[-_REMEMBERED:]
+    existing = set(present) if older else set()
+    return [*(name for name in older if name in existing), *last]
 
 
 def _pinned(sizes: Mapping[str, int]) -> int:

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide._paths import make_directory, on_disk, sync
+from eventide._paths import make_directory, sync
 from eventide.errors import PlanError
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch
 from eventide.sinks.sink import Output
-from eventide.spark.checkpoint_storage import record_storage
+from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control_status import is_running
+from eventide.spark.errors import no_state
 from eventide.spark.query_record import QueryRecord, placement_of
 from eventide.spark.replacement import check_settled
 from eventide.spark.shuffle_pages import read_batches
@@ -66,9 +67,14 @@ def pending_record(storage: Storage, records: Storage | None = None) -> Record |
     return None if newest is None or storage.exists(f"{_COMMITS}/{newest.footer['batch']}") else newest
 
 
-def pending_outputs(checkpoint: str | Path, *, storage: Any = None) -> list[PendingOutput]:
-    """Return the outputs of a checkpoint that no sink has confirmed. ``storage``: as it was passed to ``run``."""
-    files = _files(checkpoint)
+def pending_outputs(
+    checkpoint: str | Path, *, storage: Any = None, spark: SparkSession | None = None
+) -> list[PendingOutput]:
+    """Return the outputs of a checkpoint that no sink has confirmed.
+
+    ``storage``: as it was passed to ``run``. ``spark`` opens a checkpoint that is not on this machine.
+    """
+    files = _files(checkpoint, spark)
     records = record_storage(files, storage)
     record = pending_record(files, records)
     if record is None:
@@ -100,16 +106,19 @@ def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Pa
     return paths
 
 
-def discard_outputs(checkpoint: str | Path, *, storage: Any = None) -> int | None:
+def discard_outputs(
+    checkpoint: str | Path, *, storage: Any = None, spark: SparkSession | None = None, single_writer: bool = False
+) -> int | None:
     """Confirm the pending batch of a stopped query without delivering it. Return the batch; None if there is none.
 
-    A driver on another machine that delivers the batch at this time stops before its next sink.
+    A driver on another machine that delivers the batch at this time stops before its next sink. ``storage`` and
+    ``single_writer``: as they were passed to ``run``. ``spark`` opens a checkpoint that is not on this machine.
     """
-    files = _files(checkpoint)
-    records = record_storage(files, storage)
+    files = _files(checkpoint, spark, single_writer=single_writer)
+    records = record_storage(files, storage, single_writer=single_writer)
     if pending_record(files, records) is None:
         return None
-    if is_running(Path(files.location) / "eventide"):
+    if isinstance(files, LocalStorage) and is_running(Path(files.location) / "eventide"):
         raise PlanError(
             f"A query is running on the checkpoint {os.fspath(checkpoint)!r}. Stop it, then discard its outputs."
         )
@@ -169,15 +178,13 @@ def _take_over(storage: Storage, records: Storage) -> tuple[CommitLog, Record | 
     return log, pending_record(storage, records)
 
 
-def _files(checkpoint: str | Path) -> LocalStorage:
-    local = on_disk(os.fspath(checkpoint))
-    if local is None:
-        raise PlanError(
-            f"The checkpoint {os.fspath(checkpoint)!r} is not on this machine's disk. Copy it to a disk first."
-        )
-    files = LocalStorage(local)
+def _files(checkpoint: str | Path, spark: SparkSession | None, *, single_writer: bool = False) -> Storage:
+    files = storage_of(checkpoint, spark, single_writer=single_writer)
     check_settled(files)
-    if placement_of(files) != "driver":
+    placement = placement_of(files)
+    if placement is None:
+        raise no_state(os.fspath(checkpoint))
+    if placement != "driver":
         raise PlanError(
             f"The checkpoint {os.fspath(checkpoint)!r} has no commit records, because its query does not have "
             "state='driver'. With state on the executors, Spark computes an unconfirmed batch again."

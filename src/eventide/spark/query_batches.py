@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger("eventide")
+_started: dict[str, RunOutputs] = {}  # queries that run in this process, by Spark's id
 
 WriteBatch = Callable[["DataFrame", int], None]
 """The callback of ``foreachBatch``."""
@@ -39,7 +43,25 @@ def local_batches(
 
     def start(writer: DataStreamWriter) -> StreamingQuery:
         control.show_running()
-        return writer.start()
+        query = writer.start()
+        _close_replaced(str(query.id), outputs)
+        return query
 
     fail = partial(history.fail, spark=spark)
     return QueryBatches(outputs.guarded(write_batch), start, outputs.history, fail, outputs.close)
+
+
+def _close_replaced(query: str, outputs: RunOutputs) -> None:
+    """Close the outputs of the run that this start has replaced: Spark stops it, and no batch of it follows."""
+    older, _started[query] = _started.get(query), outputs
+    outputs.when_closed(partial(_forget, query, outputs))
+    if older is not None and older is not outputs:
+        try:
+            older.close(successor=outputs)
+        except Exception:  # of a sink; the new run has started
+            _log.warning("A sink of the replaced query %s could not be closed", query, exc_info=True)
+
+
+def _forget(query: str, outputs: RunOutputs) -> None:
+    if _started.get(query) is outputs:
+        del _started[query]

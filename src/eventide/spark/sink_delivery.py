@@ -171,16 +171,21 @@ class RunOutputs:
         self._query = self._query or query_id(self._control.storage)
         return self._query
 
-    def close(self) -> None:
-        """Close each sink once, even if it has several outputs. A sink that fails does not keep others open."""
+    def close(self, *, successor: RunOutputs | None = None) -> None:
+        """Close each sink once, even if it has several outputs. A sink that fails does not keep others open.
+
+        Sinks that the query of ``successor`` writes into, too, stay open.
+        """
         if not self._closed:
             self._closed = True
             self._control.show_stopped()
             for function in self._when_closed:
                 function()
+            shared = set() if successor is None else set(successor._opened)
             with ExitStack() as stack:
-                for sink in reversed(self._opened.values()):
-                    stack.callback(sink.close)
+                for identity, sink in reversed(self._opened.items()):
+                    if identity not in shared:
+                        stack.callback(sink.close)
 
     def _info(self, output: Any, depth: int) -> OutputInfo:
         plan = self._stages[depth].plan

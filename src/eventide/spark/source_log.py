@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 
 _NOTHING = "-"  # nothing was read of a source yet
 _VERSION = "v1"
+_KAFKA_LOG = "\0v1\n"  # before the positions
 _LOOKED_UP = 64  # files on other file systems whose sizes one batch asks for, one after the other
 _SHOWN = 10  # files that a message names
+
+Positions: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Where a Kafka source is, by topic and partition."""
 
 ReadText: TypeAlias = Callable[[str], str | None]
 OnMissingFile: TypeAlias = Literal["fail", "skip"]
@@ -85,9 +89,19 @@ class LoggedOffsets:
 class BatchLog:
     """Spark's logs of a batch."""
 
-    def __init__(self, storage: Storage, batch: int, time: int, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        batch: int,
+        time: int,
+        spark: SparkSession | None = None,
+        *,
+        beginnings: dict[int, Positions | None] | None = None,
+    ) -> None:
+        """``beginnings`` remembers for the batches of a query where its Kafka sources began, by their numbers."""
         self._storage = storage
         self._spark = spark
+        self._beginnings = {} if beginnings is None else beginnings
         self.batch = batch
         self.time = time
         """The logged time of the batch, in microseconds."""
@@ -110,7 +124,10 @@ class BatchLog:
                 continue
             if number == len(offsets) - 1 and _is_tick(offset):
                 continue
-            messages = _messages(offset, previous)
+            end, beginning = _positions(offset), self._beginning(number)
+            if end is None or beginning is None:
+                return None
+            messages = _messages(end, beginning if previous is None else _positions(previous))
             if messages is None:
                 return None
             total += messages
@@ -133,6 +150,16 @@ class BatchLog:
     @cached_property
     def _files(self) -> dict[int, list[str]]:
         return files_by_source(self._read, self.batch)
+
+    def _beginning(self, source: int) -> Positions | None:
+        """Return where a Kafka source began; None if it is another source, which may log offsets of the same form.
+
+        Kafka's source logs the positions that it begins with, as numbers also for "earliest" and "latest".
+        """
+        if source not in self._beginnings:
+            text = self._read(f"sources/{source}/0") or ""
+            self._beginnings[source] = _positions(_json(text.removeprefix(_KAFKA_LOG)))
+        return self._beginnings[source]
 
     def _offsets(self, batch: int) -> list[Any]:
         lines = (self._read(f"offsets/{batch}") or "").splitlines()[2:]
@@ -158,16 +185,36 @@ def _is_tick(offset: Any) -> bool:
     return isinstance(offset, Mapping) and offset.keys() == {"offset", "timestamp"}
 
 
-def _messages(offset: Any, previous: Any) -> int | None:
-    """Return the messages between two offsets of Kafka (topic, partition, position); None if it is another source."""
+def _json(text: str) -> Any:
     try:
-        return sum(
-            int(position - previous[topic].get(partition, 0))
-            for topic, partitions in offset.items()
-            for partition, position in partitions.items()
-        )
-    except (AttributeError, KeyError, TypeError):
+        return json.loads(text)
+    except ValueError:
         return None
+
+
+def _positions(offset: Any) -> Positions | None:
+    """Return an offset as positions by topic and partition; None if it has another form.
+
+    >>> _positions({"orders": {"0": 7}})
+    {'orders': {'0': 7}}
+    >>> _positions({"orders": {"0": "latest"}}), _positions({"orders": 7}), _positions({}), _positions(None)
+    (None, None, None, None)
+    """
+    topics = list(offset.values()) if isinstance(offset, dict) else []
+    nested = bool(topics) and all(isinstance(topic, dict) for topic in topics)
+    known = nested and all(type(position) is int for topic in topics for position in topic.values())
+    return offset if known else None
+
+
+def _messages(end: Positions, start: Positions | None) -> int | None:
+    """Return the messages between two offsets of Kafka; None if topics were added, whose beginnings are not known."""
+    if start is None or not end.keys() <= start.keys():
+        return None
+    return sum(
+        position - start[topic].get(partition, 0)
+        for topic, partitions in end.items()
+        for partition, position in partitions.items()
+    )
 
 
 def check_source_files(
@@ -217,6 +264,29 @@ def files_by_source(read: ReadText, batch: int) -> dict[int, list[str]]:
         ]
         for source, end in ends.items()
     }
+
+
+def logs_behind(text: str, previous: str | None) -> list[str]:
+    r"""Return the files and folders of a checkpoint that the offsets of a batch refer to, and those before it did not.
+
+    A file source logs its files under a number, which its offset names. Some sources log where they began.
+    ``previous`` are the offsets of the batch before; None: there are none.
+
+    >>> header, files = "v1\n{}\n", '{"logOffset": 3}'
+    >>> logs_behind(header + files, header + '{"logOffset": 2}')
+    ['sources/0/3', 'sources/0/3.compact']
+    >>> logs_behind(header + files, None)
+    ['metadata', 'sources']
+    """
+    if previous is None:
+        return ["metadata", "sources"]
+    ends, starts = _file_offsets(text), _file_offsets(previous)
+    return [
+        f"sources/{source}/{offset}{suffix}"
+        for source, end in ends.items()
+        for offset in range(starts.get(source, -1) + 1, end + 1)
+        for suffix in ("", ".compact")
+    ]
 
 
 def _file_offsets(text: str | None) -> dict[int, int]:
