@@ -42,7 +42,7 @@ class WatermarkMetrics:
     idle_origins: tuple[str | None, ...]
     gaps: tuple[OriginGap, ...]
     slowest: tuple[tuple[str | None, int], ...] = ()
-    """The origins with the least watermarks, at most ``SHOWN``."""
+    """The origins with the least watermarks, at most ``SHOWN``, and always the one that holds the watermark back."""
     renumbered_origins: tuple[str | None, ...] = ()
     """Origins that in the last batch sent a number again with a later time: their numbering has restarted."""
     forgotten_origins: int = 0
