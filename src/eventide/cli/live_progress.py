@@ -43,7 +43,8 @@ def had_effect(metrics: BatchMetrics, before: BatchMetrics | None) -> bool:
         return True
     if before is None:
         return metrics.drained and metrics.depth == 0
-    return (metrics.drained, metrics.idle_origins) != (before.drained, before.idle_origins)
+    now, then = ((at.drained, at.idle, at.idle_origins) for at in (metrics, before))
+    return now != then
 
 
 def commands_text(metrics: BatchMetrics) -> str:

@@ -152,6 +152,15 @@ def held_by(newest: Mapping[str, Any]) -> list[str | None]:
     return [None] if active and active[0] is None else []
 
 
+def idle_count(entry: Mapping[str, Any]) -> int:
+    """Return how many origins are idle, of which an entry lists at most 100.
+
+    >>> idle_count({"idle": 250, "idle_origins": ["a", "b"]}), idle_count({"idle_origins": ["a"]})
+    (250, 1)
+    """
+    return max(int(entry.get("idle") or 0), len(entry.get("idle_origins", ())))
+
+
 def watermark_sentence(
     newest: Mapping[str, Any] | None, lags: Mapping[str | None, int | None], *, ended: str = ""
 ) -> str:
@@ -177,7 +186,7 @@ def watermark_sentence(
 def _waiting(newest: Mapping[str, Any], lags: Mapping[str | None, int | None], *verbs: str) -> str:
     is_, are, has, waits, holds = verbs
     holder = held_by(newest)
-    idle, origins = len(newest.get("idle_origins", ())), int(newest.get("origins") or 0)
+    idle, origins = idle_count(newest), int(newest.get("origins") or 0)
     if not holder:
         if origins and idle >= origins and newest.get("slowest"):
             return f"All {counted(origins, 'origin')} {are} idle; the watermark {waits} for none of them."

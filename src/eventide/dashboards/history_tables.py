@@ -123,7 +123,7 @@ def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
         "late_times": [instant(time) for time, _ in entry.get("late_times", ())] or None,
         "late_rows": [int(rows) for _, rows in entry.get("late_times", ())] or None,
         "drained": bool(entry.get("drained", False)),
-        "idle": len(entry.get("idle_origins", ())),
+        "idle": max(int(entry.get("idle") or 0), len(entry.get("idle_origins", ()))),
         "seconds": float(entry.get("seconds") or 0.0),
         **{name: int(entry.get(name) or 0) for name in COUNTS},
         **{f"dead_{reason}": int(dead.get(reason, 0)) for reason in REASONS},

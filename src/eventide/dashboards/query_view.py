@@ -9,7 +9,15 @@ from typing import Any
 import polars as pl
 
 from eventide.dashboards import series
-from eventide.dashboards.health import end_sentence, gap_sentence, health_of, held_by, is_silent, watermark_sentence
+from eventide.dashboards.health import (
+    end_sentence,
+    gap_sentence,
+    health_of,
+    held_by,
+    idle_count,
+    is_silent,
+    watermark_sentence,
+)
 from eventide.dashboards.history_tables import DEAD, TIMINGS
 from eventide.dashboards.stored_state import unreadable
 from eventide.dashboards.watched_queries import WatchedQuery
@@ -56,7 +64,7 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
         "drained": bool((newest or {}).get("drained")),
         "origins": origins,
         "origin_count": int((newest or {}).get("origins") or 0),
-        "idle_count": len((newest or {}).get("idle_origins", ())),
+        "idle_count": idle_count(newest or {}),
         "gaps": int((newest or {}).get("gaps") or 0),
         "gap_ranges": list((newest or {}).get("gap_ranges", ())),
         "fate": fate(batches, str((newest or {}).get("operation", "window"))),

@@ -156,7 +156,7 @@ def progress_detail(
         "commands": effects_to_json(commands),
         "least_origin": watermark.least_origin,
         "origins": watermark.origins,
-        "idle_origins": list(watermark.idle_origins[:_MAX_IDLE]),
+        "idle_origins": _idle(watermark),
         "idle": len(watermark.idle_origins),
         "gaps": len(watermark.gaps),
         "slowest": watermark.slowest,
@@ -169,6 +169,12 @@ def progress_detail(
     if late_times:
         facts["late_times"] = list(late_times)
     return json.dumps(facts)
+
+
+def _idle(watermark: WatermarkMetrics) -> list[str | None]:
+    """Return idle origins: first those whose watermarks are listed."""
+    listed = {name for name, _ in watermark.slowest}
+    return sorted(watermark.idle_origins, key=lambda name: name not in listed)[:_MAX_IDLE]
 
 
 def _ranges(watermark: WatermarkMetrics) -> list[tuple[str | None, int, int, int]]:
@@ -286,6 +292,7 @@ def batch_metrics(
         least_origin=detail.get("least_origin"),
         origins=detail.get("origins", 0),
         idle_origins=tuple(detail.get("idle_origins", ())),
+        idle=detail.get("idle", 0),
         slowest=tuple((name, known_datetime(time)) for name, time in detail.get("slowest", ())),
         renumbered_origins=tuple(detail.get("renumbered_origins", ())),
         forgotten_origins=detail.get("forgotten_origins", 0),

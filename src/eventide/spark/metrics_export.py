@@ -93,7 +93,7 @@ def samples(metrics: BatchMetrics) -> Iterator[Sample]:
     for name in _LABELLED:
         for label, number in getattr(metrics, name).items():
             yield Sample(name, number, label)
-    yield Sample("idle_origins", len(metrics.idle_origins))
+    yield Sample("idle_origins", metrics.idle)
     if metrics.watermark is not None and metrics.lag is not None:
         yield Sample("watermark_seconds", metrics.watermark.timestamp(), str(metrics.watermark_key))
         yield Sample("lag_seconds", metrics.lag.total_seconds())
