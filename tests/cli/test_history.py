@@ -228,6 +228,20 @@ def test_progress_of_a_chain_has_the_rows_of_the_first_and_the_panes_of_the_last
     assert (progress.rows, progress.panes, progress.late) == (100, {"ON_TIME": 1}, 1)
 
 
+def test_the_rows_of_each_operator_of_a_chain_add_up() -> None:
+    progress = LiveProgress(operators=2)
+    progress(batch(0, rows=100, kept=97, late=2, dead={"future": 1}))
+    progress(batch(0, depth=1, rows=7, kept=4, late=1, dead={"failed": 2}, operation="processor"))
+    assert progress.balance.splitlines() == [
+        "100 rows = 97 in windows + 2 late + 1 dead (1 future)",
+        "operator 1: 7 rows = 4 processed + 1 late + 2 dead (2 failed)",
+    ]
+    lines = [line.rstrip() for line in shown(progress).splitlines()]
+    assert "not used      2 late   1 dead (future)" in lines
+    assert "not used      1 late   2 dead (failed)   of 7 rows of operator 1" in lines
+    assert (progress.late, progress.dead) == (3, {"future": 1, "failed": 2})
+
+
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     times = clock(0)
     progress = LiveProgress(clock=lambda: next(times))

@@ -556,7 +556,8 @@ def test_screenshots_are_taken_only_while_the_page_says_what_their_captions_say(
 def test_markup_in_names_and_messages_is_text(browser: Any, tmp_path: Path) -> None:
     checkpoint = tmp_path / SPITEFUL
     origin = {"least_origin": SPITEFUL, "slowest": ((SPITEFUL, at(-12)),), "origins": 1}
-    write(checkpoint, [batch(0, rows=11, dead={SPITEFUL: 1}, **origin)], [pane(0)])
+    letters = {"rows": 12, "dead": {SPITEFUL: 2}}
+    write(checkpoint, [batch(0, **letters, **origin), batch(0, depth=1, **letters)], [pane(0)])
     store = checkpoint / "eventide"
     plan = {"operators": [{"plan": {"keys": [SPITEFUL], SPITEFUL: "origin"}}]}
     (store / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
@@ -575,8 +576,11 @@ def test_markup_in_names_and_messages_is_text(browser: Any, tmp_path: Path) -> N
         page.click("text=Retire >> nth=0")
         page.click("#confirm-yes")
         page.wait_for_selector("#commands li")
-        for id in ("title", "message", "sentence", "origins", "plan", "commands"):
+        for id in ("title", "message", "sentence", "origins", "plan", "commands", "equation", "later-equations"):
             assert SPITEFUL in str(page.text_content(f"#{id}")), id
+        fate = f"12 rows in = 10 in windows + 0 late + 2 dead (2 {SPITEFUL}) ✓"
+        assert page.text_content("#equation") == fate
+        assert page.text_content("#later-equations") == f"Operator 1: {fate}"
         assert "owned" not in page.title().replace(SPITEFUL, "")
         assert page.locator("img").count() == 0
     finally:

@@ -18,13 +18,10 @@ from eventide.dashboards.health import (
     is_silent,
     watermark_sentence,
 )
-from eventide.dashboards.history_tables import DEAD, TIMINGS
+from eventide.dashboards.row_fates import fates_of
 from eventide.dashboards.stored_state import unreadable
 from eventide.dashboards.watched_queries import WatchedQuery
-from eventide.operators.operator import is_balanced
 from eventide.time import instant
-
-_KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
 
 
 def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | None = None) -> dict[str, Any]:
@@ -46,7 +43,7 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
         now=now,
         unfinished=query.unfinished_batch() if running else None,
     )
-    origins = origins_of(newest)
+    origins, fates = origins_of(newest), fates_of(tables)
     silent = not batches.is_empty() and is_silent(batches, now)
     ended = end_sentence(newest, running=running, failed=query.failure is not None, silent=silent)
     return {
@@ -67,7 +64,8 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
         "idle_count": idle_count(newest or {}),
         "gaps": int((newest or {}).get("gaps") or 0),
         "gap_ranges": list((newest or {}).get("gap_ranges", ())),
-        "fate": fate(batches, str((newest or {}).get("operation", "window"))),
+        "fate": fates[0],
+        "later_fates": fates[1:],  # of the other operators of a chain
         "state": _state(query, batches),
         "commands": {"pending": query.pending_commands(), "applied": list(reversed(tables.commands))},
         "unreadable": tables.unreadable,
@@ -91,17 +89,6 @@ def origins_of(newest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     rows.sort(key=lambda row: (row["lag"] is not None, -(row["lag"] or 0)))
     unlisted = sorted(idle - listed, key=str)
     return rows + [{"name": name, "watermark": None, "lag": None, "idle": True, "holds": False} for name in unlisted]
-
-
-def fate(batches: pl.DataFrame, operation: str) -> dict[str, Any]:
-    """Return what became of all rows. ``rows = kept + late + dead``, always."""
-    sums = series.totals(batches)
-    dead = {name.removeprefix("dead_"): sums[name] for name in DEAD if sums[name]}
-    kept_as = _KEPT.get(operation, operation)
-    balanced = is_balanced(sums["rows"], sums["kept"], sums["late"], dead)
-    panes = {timing: sums[column] for timing, column in TIMINGS.items()}
-    counts = {name: sums[name] for name in ("rows", "kept", "late", "refined", "retractions")}
-    return {**counts, "dead": dead, "panes": panes, "kept_as": kept_as, "balanced": balanced}
 
 
 def charts(

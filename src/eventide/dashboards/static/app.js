@@ -177,7 +177,7 @@ function showSummary(query) {
   panels.showFacts(query);
   panels.showOrigins(query, confirmCommand);
   panels.showCommands(query.commands, query.running);
-  panels.showFate(query.fate);
+  panels.showFate(query);
   panels.showState(query);
   const live = query.running === true ? "live" : query.running === false ? "the query does not run" : "";
   setText("live", live);
@@ -261,12 +261,12 @@ async function showList() {
   const { queries } = await get("/api/queries");
   byId("no-queries").hidden = queries.length > 0;
   fill(byId("queries"), ...queries.map((query) => {
-    const letters = Object.values(query.fate.dead).reduce((sum, number) => sum + number, 0);
+    const { late, dead } = panels.unusedRows(query);
     const ago = query.at === null ? "none yet" : `${duration(Math.max(0, Date.now() * 1000 - query.at))} ago`;
     const number = (value) => el("td", { class: "number wide" }, count(value));
     return el("tr", {}, el("td", { class: "name" }, el("a", { href: `#/${encodeURIComponent(query.id)}` }, query.id)),
       el("td", {}, el("span", { class: panels.healthClass(query.health.word) }, query.health.word)),
-      el("td", { class: "why" }, query.health.why), number(query.fate.rows), number(query.fate.late), number(letters),
+      el("td", { class: "why" }, query.health.why), number(query.fate.rows), number(late), number(dead),
       el("td", { class: "wide" }, ago));
   }));
   return queries;

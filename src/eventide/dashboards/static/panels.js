@@ -99,12 +99,29 @@ export function showCommands({ pending, applied }, running) {
   }
 }
 
-export function showFate({ rows, kept, late, dead, kept_as: keptAs, balanced, refined }) {
-  const reasons = Object.entries(dead), letters = reasons.reduce((sum, [, number]) => sum + number, 0);
+const lettersOf = ({ dead }) => Object.values(dead).reduce((sum, number) => sum + number, 0);
+
+/** Rows in = rows in windows + late + dead, of one operator. */
+function equation({ rows, kept, late, dead, kept_as: keptAs, balanced }, letters) {
+  const reasons = Object.entries(dead);
   const why = reasons.length ? ` (${reasons.map(([reason, number]) => `${count(number)} ${reason}`).join(", ")})` : "";
-  fill(byId("equation"), el("b", {}, plural(rows, "row")), " in = ", el("b", { class: "kept" }, count(kept)),
+  return [el("b", {}, plural(rows, "row")), " in = ", el("b", { class: "kept" }, count(kept)),
     ` ${keptAs} + `, el("b", { class: "c-late" }, count(late)), " late + ",
-    el("b", { class: "c-dead" }, count(letters)), ` dead${why} `, balanced ? "✓" : "✗");
+    el("b", { class: "c-dead" }, count(letters)), ` dead${why} `, balanced ? "✓" : "✗"];
+}
+
+/** The late rows and dead letters of all operators. */
+export function unusedRows({ fate, later_fates: later }) {
+  const fates = [fate, ...later], sum = (number) => fates.reduce((total, each) => total + number(each), 0);
+  return { late: sum((each) => each.late), dead: sum(lettersOf) };
+}
+
+export function showFate({ fate, later_fates: later }) {
+  const { kept, late, refined, since } = fate, letters = lettersOf(fate);
+  const balanced = [fate, ...later].every((each) => each.balanced);
+  fill(byId("equation"), ...equation(fate, letters));
+  fill(byId("later-equations"), ...later.map((each) =>
+    el("li", {}, `Operator ${each.operator}: `, ...equation(each, lettersOf(each)))));
   const parts = [["b-kept", kept], ["b-late", late], ["b-dead", letters]].filter(([, number]) => number);
   fill(byId("fate-bar"), ...parts.map(([name, number]) => {
     const part = el("span", { class: name });
@@ -112,7 +129,8 @@ export function showFate({ rows, kept, late, dead, kept_as: keptAs, balanced, re
     return part;
   }));
   const adds = balanced ? "Every row is accounted for." : "The counts do not add up: the history is incomplete.";
-  setText("fate-note", `${adds} ${refined ? `${plural(refined, "row")} in windows arrived behind the watermark, within the allowed lateness.` : ""}`);
+  const counted = since === null ? "" : ` Counted since ${instant(since)}: the history does not hold earlier batches.`;
+  setText("fate-note", `${adds}${counted} ${refined ? `${plural(refined, "row")} in windows arrived behind the watermark, within the allowed lateness.` : ""}`);
 }
 
 export function showState(query) {
