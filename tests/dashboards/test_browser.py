@@ -538,9 +538,9 @@ def test_screenshots_are_taken_only_while_the_page_says_what_their_captions_say(
     monkeypatch.setattr(screenshots, "ATTEMPTS", 2)
     page = browser.new_page()
     for sentence, allowed in (
-        ("west is 9.5 s behind; everything waits for it.", True),
-        ("west is 2.5 s behind; everything waits for it.", False),
-        ("The query has stopped. At its last batch: west is 9.5 s behind; everything waits for it.", False),
+        ("till west is 9.5 s behind; everything waits for it.", True),
+        ("till west is 2.5 s behind; everything waits for it.", False),
+        ("The query has stopped. At its last batch: till west is 9.5 s behind; everything waits for it.", False),
     ):
         page.set_content(f'<p id="sentence">{sentence}</p>')
         picture = tmp_path / "dashboard.png"

@@ -64,3 +64,11 @@ def test_the_slowest_origins_are_known_to_be_idle_among_many_others() -> None:
     counts = {"watermark": tracker.time, "at": NOON + SECOND, "detail": progress_detail(state, operation="window")}
     entry = to_json(batch_metrics(0, 0, counts))
     assert next(row["idle"] for row in origins_of(entry) if row["name"] == "slow")
+
+
+def test_the_origin_that_everything_waits_for_has_the_name_of_its_column() -> None:
+    entry = to_json(observed([], active={"7": NOON - 60 * SECOND, "8": NOON}, column="partition"))
+    assert entry["origin_column"] == "partition"
+    (held,) = (row for row in origins_of(entry) if row["holds"])
+    lags = {held["name"]: held["lag"]}
+    assert watermark_sentence(entry, lags) == "partition 7 is 1m 1s behind; everything waits for it."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -127,7 +128,7 @@ def _stuck(batches: pl.DataFrame, newest: Mapping[str, Any]) -> str | None:
         return f"{runs} of sequence numbers {verb} missing{which}, and the watermark did not move {since}"
     waits = "the watermark did not move"
     for origin in held_by(newest):
-        waits = f"the watermark waits for {_NO_ORIGIN if origin is None else f'origin {origin}'}"
+        waits = f"the watermark waits for {_NO_ORIGIN if origin is None else named_origin(newest, origin, 'origin')}"
     if last is None:
         waits = "no watermark is known although rows arrive"
     return f"{waits} {since}"
@@ -161,6 +162,18 @@ def idle_count(entry: Mapping[str, Any]) -> int:
     return max(int(entry.get("idle") or 0), len(entry.get("idle_origins", ())))
 
 
+def named_origin(entry: Mapping[str, Any], name: str, kind: str = "") -> str:
+    """Return an origin with the name of its column, or of its kind where the column is unknown.
+
+    >>> entry = {"origin_column": "partition"}
+    >>> named_origin(entry, "7"), named_origin(entry, "partition-7"), named_origin({}, "7", "origin")
+    ('partition 7', 'partition-7', 'origin 7')
+    """
+    column = str(entry.get("origin_column") or kind)
+    contained = re.match(rf"{re.escape(column)}(?![a-z])", name, flags=re.IGNORECASE)
+    return name if not column or contained else f"{column} {name}"
+
+
 def watermark_sentence(
     newest: Mapping[str, Any] | None, lags: Mapping[str | None, int | None], *, ended: str = ""
 ) -> str:
@@ -168,10 +181,10 @@ def watermark_sentence(
 
     ``ended`` is a sentence that says that the query does not run: what was waited for then follows in the past tense.
 
-    >>> entry = {"least_origin": "partition 7", "slowest": [1], "origins": 4}
-    >>> watermark_sentence(entry, {"partition 7": 252_000_000})
+    >>> entry = {"least_origin": "7", "origin_column": "partition", "slowest": [1], "origins": 4}
+    >>> watermark_sentence(entry, {"7": 252_000_000})
     'partition 7 is 4m 12s behind; everything waits for it.'
-    >>> watermark_sentence(entry, {"partition 7": 252_000_000}, ended="The query has stopped.")
+    >>> watermark_sentence(entry, {"7": 252_000_000}, ended="The query has stopped.")
     'The query has stopped. At its last batch: partition 7 was 4m 12s behind; everything waited for it.'
     """
     if newest is None:
@@ -197,11 +210,12 @@ def _waiting(newest: Mapping[str, Any], lags: Mapping[str | None, int | None], *
     if holder[0] is None:
         how_far = "far" if lag is None else lag_words(lag)
         return f"{_NO_ORIGIN.capitalize()} {are} {how_far} behind; everything {waits} for them."
+    name = named_origin(newest, holder[0])
     if lag is None:
-        return f"{holder[0]} {has} no watermark yet; everything {waits} for it."
+        return f"{name} {has} no watermark yet; everything {waits} for it."
     if origins == 1:
-        return f"{holder[0]} {is_} the only origin, {lag_words(lag)} behind the clock."
-    return f"{holder[0]} {is_} {lag_words(lag)} behind; everything {waits} for it."
+        return f"{name} {is_} the only origin, {lag_words(lag)} behind the clock."
+    return f"{name} {is_} {lag_words(lag)} behind; everything {waits} for it."
 
 
 def end_sentence(newest: Mapping[str, Any] | None, *, running: bool | None, failed: bool, silent: bool) -> str:

@@ -52,6 +52,7 @@ SUMS = (
 _TARGETS = {"advance_watermark": "to", "end": "input"}  # the field with a command's target; of others: ``origin``
 _MAX_IDLE = 100  # idle origins that are listed
 _MAX_GAPS = 12  # runs of missing sequence numbers that are listed
+_PLAIN_DETAILS = ("operation", "least_origin", "origin_column", "origins", "idle", "gaps", "forgotten_origins")
 _TIMINGS = ("EARLY", "ON_TIME", "LATE")
 _PLAIN_COUNTS = ("rows", "kept", "late")
 _INSTANTS = ("at", "watermark", "previous_watermark")
@@ -155,6 +156,7 @@ def progress_detail(
         "previous_watermark": before,
         "commands": effects_to_json(commands),
         "least_origin": watermark.least_origin,
+        "origin_column": watermark.origin_column,
         "origins": watermark.origins,
         "idle_origins": _idle(watermark),
         "idle": len(watermark.idle_origins),
@@ -200,6 +202,7 @@ class BatchMetrics(Metrics):
     depth: int  # of the operator in a chain of pipelines
     at: datetime  # the batch's time
     watermark_key: int = 0
+    origin_column: str | None = None  # the column with the names of origins; None with several inputs
     pages: int = 0
     state_bytes: int = 0
     written: int = 0  # bytes of state that the batch wrote
@@ -289,15 +292,9 @@ def batch_metrics(
         watermark=known_datetime(watermark),
         drained=watermark == MAX,
         watermark_key=watermark_key,
-        least_origin=detail.get("least_origin"),
-        origins=detail.get("origins", 0),
         idle_origins=tuple(detail.get("idle_origins", ())),
-        idle=detail.get("idle", 0),
         slowest=tuple((name, known_datetime(time)) for name, time in detail.get("slowest", ())),
         renumbered_origins=tuple(detail.get("renumbered_origins", ())),
-        forgotten_origins=detail.get("forgotten_origins", 0),
-        gaps=detail.get("gaps", 0),
-        operation=detail.get("operation", "window"),
         seconds=seconds,
         phases=dict(phases or {}),
         event_times=_event_times(detail.get("event_times"), as_datetime),
@@ -307,6 +304,7 @@ def batch_metrics(
         gap_ranges=tuple(
             Gap(origin, first, last, as_datetime(since)) for origin, first, last, since in detail.get("gap_ranges", ())
         ),
+        **{name: detail[name] for name in _PLAIN_DETAILS if name in detail},
         **counts,
     )
 

@@ -47,3 +47,5 @@ class WatermarkMetrics:
     """Origins that in the last batch sent a number again with a later time: their numbering has restarted."""
     forgotten_origins: int = 0
     """The number of origins that the last batch forgot."""
+    origin_column: str | None = None
+    """The column whose values are the names of origins; None without one, and with several inputs."""

@@ -267,6 +267,7 @@ class InputTracker:
             slowest=tuple((self._name(number), int(times[number])) for number in slowest),
             renumbered_origins=tuple(self._name(number) for number in self._sequences.renumbered[:SHOWN]),
             forgotten_origins=len(self._forgotten),
+            origin_column=self.strategy.options.origin,
         )
 
     def snapshot(self) -> dict[str, Any]:
