@@ -263,6 +263,15 @@ def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
     assert "2 runs of sequence numbers are missing" in picture
 
 
+def test_the_bars_of_origins_have_the_scale_of_active_origins() -> None:
+    progress = LiveProgress()
+    times = (("away", second(-9000)), ("north", second(90)), ("west", second(95)))
+    progress(batch(0, slowest=times, origins=3, idle_origins=("away",), least_origin="north"))
+    picture = shown(progress)
+    assert f"away   {24 * '█'}  idle" in picture
+    assert f"north  {24 * '█'}  " in picture and f"west   {12 * '█'}{12 * '─'}  " in picture
+
+
 def test_a_narrow_terminal_has_a_line_for_each_origin() -> None:
     progress = LiveProgress()
     progress(batch(0, slowest=(("north", second(90)), ("west", second(95))), origins=2))

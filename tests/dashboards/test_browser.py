@@ -6,7 +6,9 @@ import importlib.util
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from eventide.dashboards.health import lag_words
 from eventide.metrics import Gap
 from eventide.spark.metrics import EventTimes
 from eventide.spark.pane_counts import WindowPanes
+from eventide.time import as_datetime
 from tests.dashboards.histories import NOON, SECOND, TOKEN, at, batch, pane, with_state, write
+from tests.dashboards.test_live_query import query_at
 from tests.services import unavailable
 
 pytestmark = pytest.mark.long
@@ -328,6 +332,33 @@ def test_a_phone_shows_commands_and_several_instants(browser: Any, checkpoint: P
         server.stop()
 
 
+def test_the_bars_of_origins_have_the_scale_of_active_origins(browser: Any, tmp_path: Path) -> None:
+    slowest = (("away", at(-90_000)), ("north", at(-20)), ("west", at(-10)))
+    origins = {"slowest": slowest, "idle_origins": ("away",), "least_origin": "north", "origins": 3}
+    server = ev.dashboard(write(tmp_path / "revenue", [batch(0, **origins)]), token=TOKEN)
+    try:
+        bars = Visit(browser, server).page.locator("#origins .fill").all()
+        assert [bar.evaluate("bar => bar.style.width") for bar in bars] == ["100%", "100%", "50%"]
+    finally:
+        server.stop()
+
+
+def test_the_lag_of_a_running_query_grows_while_no_batch_ends(browser: Any, tmp_path: Path) -> None:
+    query = query_at(tmp_path)
+    now = time.time_ns() // 1000
+    query.history[:] = [replace(batch(0), at=as_datetime(now), watermark=as_datetime(now - 600 * SECOND))]
+    server = ev.dashboard(query, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        lag = visit.page.locator("#facts div:has-text('behind the clock') dd")
+        before = lag.text_content()
+        assert before.startswith("10m")
+        visit.until(lambda: lag.text_content() != before)
+        assert lag.text_content().startswith("10m") and visit.problems == []
+    finally:
+        server.stop()
+
+
 def test_a_failed_command_is_shown_until_it_is_dismissed(browser: Any, checkpoint: Path) -> None:
     server = ev.dashboard(checkpoint, token=TOKEN, allow_control=True)
     try:
@@ -401,8 +432,8 @@ def test_the_latency_names_its_parts(browser: Any, tmp_path: Path) -> None:
     try:
         visit = Visit(browser, server)
         assert visit.text("latency-text") == (
-            "About 19.3 s now: 12.0 s disorder and delay of the watermark + 6.0 s slowest origin + 1.0 s waiting for a "
-            "batch + 300 ms processing."
+            "About 19.3 s at the last batch: 12.0 s disorder and delay of the watermark + 6.0 s slowest origin + 1.0 s "
+            "waiting for a batch + 300 ms processing."
         )
         assert "(estimate)" in visit.text("latency-title")
     finally:

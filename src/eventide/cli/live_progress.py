@@ -212,6 +212,8 @@ def watermark_text(batch: BatchMetrics) -> str:
 def origin_lines(batch: BatchMetrics, width: int = _WIDTH) -> list[Text]:
     """Return a bar for each of the slowest origins, as on the dashboard: the longer, the further behind the clock.
 
+    The scale is that of active origins: nothing waits for idle ones, however far behind they are.
+
     >>> from eventide.spark.metrics import BatchMetrics
     >>> from eventide.time import as_datetime
     >>> slowest = ("a", as_datetime(1_000_000)), ("b", as_datetime(5_000_000))
@@ -222,14 +224,14 @@ def origin_lines(batch: BatchMetrics, width: int = _WIDTH) -> list[Text]:
     b  ██──  1970-01-01T00:00:05Z
     """
     names = [str(name) for name, _ in batch.slowest]
-    known = [batch.at - time for _, time in batch.slowest if time is not None]
-    most = max([timedelta(0), *known])
+    active = [batch.at - time for name, time in batch.slowest if time is not None and name not in batch.idle_origins]
+    most = max([timedelta(0), *active])
     wide = max(map(len, names), default=0)
     lines = []
     for name, (origin, time_) in zip(names, batch.slowest, strict=True):
         idle = origin in batch.idle_origins
         place = "idle" if idle else "" if time_ is None else instant_text(time_)
-        share = 0.0 if time_ is None or not most else max((batch.at - time_) / most, 0.0)
+        share = 0.0 if time_ is None or not most else min(max((batch.at - time_) / most, 0.0), 1.0)
         full = round(share * width)
         bar = "█" * full + "─" * (width - full)
         style = "dim" if idle else "yellow" if origin == batch.least_origin else "green"

@@ -10,6 +10,7 @@ import polars as pl
 
 from eventide.dashboards import series
 from eventide.dashboards.health import (
+    age_of,
     end_sentence,
     gap_sentence,
     health_of,
@@ -43,7 +44,8 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
         now=now,
         unfinished=query.unfinished_batch() if running else None,
     )
-    origins, fates = origins_of(newest), fates_of(tables)
+    age = age_of(instant(newest["at"]), now) if running and newest is not None else 0
+    origins, fates = origins_of(newest, age), fates_of(tables)
     silent = not batches.is_empty() and is_silent(batches, now)
     ended = end_sentence(newest, running=running, failed=query.failure is not None, silent=silent)
     return {
@@ -72,11 +74,14 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
     }
 
 
-def origins_of(newest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the listed origins of a batch, the slowest first, then idle ones of which only the name is known."""
+def origins_of(newest: Mapping[str, Any] | None, age: int = 0) -> list[dict[str, Any]]:
+    """Return the listed origins of a batch, the slowest first, then idle ones of which only the name is known.
+
+    ``age`` is how long ago the batch was: an origin is that much further behind the clock.
+    """
     if newest is None:
         return []
-    at, holder = instant(newest["at"]), held_by(newest)
+    at, holder = instant(newest["at"]) + age, held_by(newest)
     idle = set(newest.get("idle_origins", ()))
     rows: list[dict[str, Any]] = []
     for origin in newest.get("slowest", ()):

@@ -146,7 +146,7 @@ function showTexts({ points, panes, density, traced }) {
   setText("batches-text", time ? `${plural(all, "batch", "batches")}, ${seconds(time / all)} on average, ${seconds(longest)} at most, ${short(rows / time)} rows/s.`
     : "The history has no durations.");
   const lags = points.lag.filter((lag) => lag !== null);
-  setText("lag-text", lags.length ? `${duration(lags.at(-1))} now, at most ${duration(Math.max(...lags))} in this range.` : "No watermark is known in this range.");
+  setText("lag-text", lags.length ? `${duration(lags.at(-1))} at the last batch, at most ${duration(Math.max(...lags))} in this range.` : "No watermark is known in this range.");
   setText("latency-text", latencyText(points));
   const total = (name) => points[name].reduce((sum, number) => sum + number, 0);
   setText("emitted-text", `${count(total("early"))} early, ${count(total("on_time"))} on time, ${count(total("late_panes"))} late, ${count(total("retractions"))} retracted in this range.`);
@@ -167,11 +167,11 @@ function latencyText(points) {
   const parts = LATENCY.map(([name, label]) => [points[name][newest] ?? 0, label]);
   const sum = parts.reduce((total, [value]) => total + value, 0);
   const largest = parts.filter(([value]) => Math.abs(value) >= 1000).sort((a, b) => b[0] - a[0]);
-  return `About ${duration(sum)} now: ${largest.map(([value, label]) => `${duration(value)} ${label}`).join(" + ")}.`;
+  return `About ${duration(sum)} at the last batch: ${largest.map(([value, label]) => `${duration(value)} ${label}`).join(" + ")}.`;
 }
 
 function showSummary(query) {
-  const first = state.query === null;
+  const first = state.query === null, ended = state.query?.at !== query.at; // a batch has ended
   state.query = query;
   panels.showHeader(query);
   panels.showFacts(query);
@@ -181,7 +181,7 @@ function showSummary(query) {
   panels.showState(query);
   const live = query.running === true ? "live" : query.running === false ? "the query does not run" : "";
   setText("live", live);
-  if (first || state.follow) reload(first ? 0 : 300);
+  if (ended && (first || state.follow)) reload(first ? 0 : 300);
 }
 
 function follow(id) {

@@ -25,12 +25,13 @@ export function showHeader(query) {
 
 export function showFacts(query) {
   const running = { true: "yes", false: "no", null: "unknown" }[query.running];
-  const ago = query.at === null ? "" : duration(Math.max(0, Date.now() * 1000 - query.at));
+  const age = Math.max(0, Date.now() * 1000 - query.at);
+  const behind = query.at - query.watermark + (query.running ? age : 0); // it grows while no batch ends
   const entries = [
     ["watermark (UTC)", query.drained ? "drained" : instant(query.watermark)],
-    ["behind the clock", query.drained || query.watermark === null ? "–" : duration(query.at - query.watermark)],
+    ["behind the clock", query.drained || query.watermark === null ? "–" : duration(behind)],
     ["batch", query.batch === null ? "none yet" : `${count(query.batch)}`],
-    ["last batch", query.at === null ? "–" : `${ago} ago`],
+    ["last batch", query.at === null ? "–" : `${duration(age)} ago`],
     ["open windows", count(query.state.open_windows)],
     ["running", running],
   ];
@@ -52,7 +53,7 @@ export function showOrigins(query, send) {
   byId("drain").hidden = !control;
   const first = query.gap_ranges[0];
   byId("skip-gap").hidden = !(control && query.gaps && !(first && origins.some(({ name }) => name === first.origin)));
-  const most = Math.max(...origins.map((origin) => origin.lag ?? 0), 1);
+  const most = Math.max(...origins.map((origin) => (origin.idle ? 0 : origin.lag ?? 0)), 1); // idle ones may be far away
   const focused = document.activeElement?.dataset?.key;
   fill(byId("origins"), ...origins.map((origin) => originRow(origin, most, query, control, send)));
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
