@@ -316,6 +316,32 @@ def test_the_life_of_a_window_has_its_rows_panes_and_watermark(browser: Any, tmp
         server.stop()
 
 
+def test_the_list_of_windows_keeps_its_focus_and_its_options_while_batches_end(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    old = "options => options.filter((option) => option.old).map((option) => option.value)"
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        options = page.locator("#window option")
+        options.evaluate_all("options => options.forEach((option) => { option.old = true; })")
+        before = options.evaluate_all(old)
+        page.focus("#window")
+        page.keyboard.press("ArrowDown")
+        chosen = page.input_value("#window")
+        assert len(before) == 6 and chosen == before[1]
+        write(checkpoint, [batch(30)])
+        visit.until(lambda: visit.text("batch-rows").startswith("30"))
+        assert options.evaluate_all(old) == before and options.count() == 6
+        write(checkpoint, [batch(31)], [pane(40)])
+        visit.until(lambda: options.count() == 7)
+        assert options.evaluate_all(old) == before
+        assert options.first.get_attribute("value") not in before  # the newest window is the first
+        assert page.input_value("#window") == chosen
+        assert page.evaluate("document.activeElement.id") == "window" and visit.problems == []
+    finally:
+        server.stop()
+
+
 def test_a_phone_shows_commands_and_several_instants(browser: Any, checkpoint: Path) -> None:
     server = ev.dashboard(checkpoint, token=TOKEN, allow_control=True)
     try:

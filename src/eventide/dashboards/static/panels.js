@@ -183,16 +183,22 @@ export function showWindows(data, chosen) {
   byId("life").hidden = !windows.size;
   const select = byId("window");
   const keep = chosen ?? select.value;
-  const newest = [...windows].sort((a, b) => b[1][0] - a[1][0]).slice(0, 60);
-  fill(select, ...newest.map(([key, [start, end]]) => el("option", { value: key }, `${instant(start)} to ${instant(end)}`)));
-  if (keep && windows.has(keep)) {
-    if (!newest.some(([key]) => key === keep)) {
-      const [start, end] = windows.get(keep);
-      select.append(el("option", { value: keep }, `${instant(start)} to ${instant(end)}`));
-    }
-    select.value = keep;
-  }
+  const shown = [...windows].sort((a, b) => b[1][0] - a[1][0]).slice(0, 60);
+  if (keep && windows.has(keep) && !shown.some(([key]) => key === keep)) shown.push([keep, windows.get(keep)]);
+  showOptions(select, shown.map(([key, [start, end]]) => [key, `${instant(start)} to ${instant(end)}`]));
+  if (keep && windows.has(keep) && select.value !== keep) select.value = keep;
   showLife(data, select.value);
+}
+
+/** Adds and removes options where they differ. Others stay, so that a list that is open or has the focus keeps both. */
+function showOptions(select, entries) {
+  const wanted = new Set(entries.map(([value]) => value));
+  for (const option of [...select.options]) if (!wanted.has(option.value)) option.remove();
+  const known = new Map([...select.options].map((option) => [option.value, option]));
+  entries.forEach(([value, text], i) => {
+    const option = known.get(value) ?? el("option", { value }, text);
+    if (select.options[i] !== option) select.insertBefore(option, select.options[i] ?? null);
+  });
 }
 
 /** Lists what happened to a window: its rows as far as the history has them, the watermark, panes and retractions. */
