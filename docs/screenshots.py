@@ -22,7 +22,7 @@ from eventide.demo import live
 FIGURES = Path(__file__).parent / "figures"
 WIDE, PHONE = (1200, 1130), (390, 844)
 SHOTS = (("dashboard.png", WIDE, "light"), ("dashboard-dark.png", WIDE, "dark"), (None, PHONE, "light"))
-SENTENCE = re.compile(r"west is ([5-9]\.\d s|\d\d\.\d s|\d+m.*) behind; everything waits for it\.")
+SENTENCE = re.compile(r"till west is ([5-9]\.\d s|\d\d\.\d s|\d+m.*) behind; everything waits for it\.")
 ATTEMPTS = 600  # the sentence changes with each batch
 
 
@@ -63,7 +63,7 @@ def opened(browser: Browser, url: str, size: tuple[int, int], scheme: str) -> Pa
 def take(page: Page, name: str | None, width: int) -> None:
     """Store a picture of the page, which must fit its width and say that everything waits for the till."""
     for _ in range(ATTEMPTS):
-        page.wait_for_selector("#sentence:has-text('west is')", timeout=180_000)
+        page.wait_for_selector("#sentence:has-text('till west is')", timeout=180_000)
         before = sentence(page)
         picture = page.screenshot()
         if SENTENCE.fullmatch(before) and sentence(page) == before:  # it says the same in the picture

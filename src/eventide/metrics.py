@@ -43,7 +43,8 @@ class Metrics:
     drained: bool = False
     least_origin: str | None = None  # the one that holds the watermark back
     origins: int = 0
-    idle_origins: tuple[str | None, ...] = ()
+    idle_origins: tuple[str | None, ...] = ()  # of a batch of a query, at most 100
+    idle: int = 0  # how many origins are idle
     slowest: tuple[tuple[str | None, datetime | None], ...] = ()  # origins that are least far, at most 12
     renumbered_origins: tuple[str | None, ...] = ()  # sent a number again with a later time; at most 12
     forgotten_origins: int = 0  # idle for forget_after=
@@ -52,6 +53,9 @@ class Metrics:
     open_windows: int = 0
     in_flight: int = 0  # rows whose calls span bundles, not counted in ``rows`` yet
     operation: Operation = "window"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "idle", max(self.idle, len(self.idle_origins)))
 
     def __str__(self) -> str:
         return metrics_line(self)
@@ -236,7 +240,7 @@ def slowest_origin(metrics: Metrics) -> str | None:
 def idle_text(metrics: Metrics) -> str:
     """Return the names of idle origins, not too many."""
     shown = ", ".join(map(str, metrics.idle_origins[:_IDLE_SHOWN]))
-    more = len(metrics.idle_origins) - _IDLE_SHOWN
+    more = metrics.idle - len(metrics.idle_origins[:_IDLE_SHOWN])
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 

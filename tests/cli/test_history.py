@@ -228,6 +228,20 @@ def test_progress_of_a_chain_has_the_rows_of_the_first_and_the_panes_of_the_last
     assert (progress.rows, progress.panes, progress.late) == (100, {"ON_TIME": 1}, 1)
 
 
+def test_the_rows_of_each_operator_of_a_chain_add_up() -> None:
+    progress = LiveProgress(operators=2)
+    progress(batch(0, rows=100, kept=97, late=2, dead={"future": 1}))
+    progress(batch(0, depth=1, rows=7, kept=4, late=1, dead={"failed": 2}, operation="processor"))
+    assert progress.balance.splitlines() == [
+        "100 rows = 97 in windows + 2 late + 1 dead (1 future)",
+        "operator 1: 7 rows = 4 processed + 1 late + 2 dead (2 failed)",
+    ]
+    lines = [line.rstrip() for line in shown(progress).splitlines()]
+    assert "not used      2 late   1 dead (future)" in lines
+    assert "not used      1 late   2 dead (failed)   of 7 rows of operator 1" in lines
+    assert (progress.late, progress.dead) == (3, {"future": 1, "failed": 2})
+
+
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     times = clock(0)
     progress = LiveProgress(clock=lambda: next(times))
@@ -247,6 +261,15 @@ def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
     assert "and 3 that are ahead" in picture
     assert "idle       east" in picture
     assert "2 runs of sequence numbers are missing" in picture
+
+
+def test_the_bars_of_origins_have_the_scale_of_active_origins() -> None:
+    progress = LiveProgress()
+    times = (("away", second(-9000)), ("north", second(90)), ("west", second(95)))
+    progress(batch(0, slowest=times, origins=3, idle_origins=("away",), least_origin="north"))
+    picture = shown(progress)
+    assert f"away   {24 * '█'}  idle" in picture
+    assert f"north  {24 * '█'}  " in picture and f"west   {12 * '█'}{12 * '─'}  " in picture
 
 
 def test_a_narrow_terminal_has_a_line_for_each_origin() -> None:

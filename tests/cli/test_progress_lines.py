@@ -107,18 +107,29 @@ def test_a_watermark_ahead_of_the_clock_is_not_behind() -> None:
     assert "(2.0 s ahead)" in str(BatchMetrics(batch=0, depth=0, at=NOON, watermark=NOON + 2 * SECOND))
 
 
-@pytest.mark.parametrize("width", [80, 60])
-def test_the_live_view_fits_its_terminal(width: int) -> None:
+def drawn(progress: LiveProgress, width: int) -> list[str]:
     from rich.console import Console
 
-    progress = LiveProgress(clock=lambda: 0.0)
-    for number in range(60):
-        slowest = tuple((f"till-{till}", NOON + till * SECOND) for till in range(12))
-        progress(batch(number, rows=1_000_000, slowest=slowest, origins=12, seconds=1.24, open_windows=7_000))
     console = Console(width=width, record=True, file=StringIO())
     console.print(progress)
-    lines = console.export_text().splitlines()
-    assert max(map(len, lines)) <= width
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize(("width", "operators"), [(80, 2), (60, 1)])
+def test_the_live_view_fits_its_terminal(width: int, operators: int) -> None:
+    progress = LiveProgress(operators, clock=lambda: 0.0)
+    more: Any = {"late": 1_200, "dead": {"null_time": 1_000}, "panes": {"EARLY": 9_000, "ON_TIME": 900, "LATE": 70}}
+    for number in range(60):
+        slowest = tuple((f"till-{till}", NOON + till * SECOND / 8) for till in range(12))
+        more["idle_origins"] = tuple(f"till-{till}" for till in range(3))
+        origins = {"slowest": slowest, "origins": 12, "least_origin": "till-4", "gaps": 3}
+        progress(batch(number, rows=1_000_000, seconds=1.24, open_windows=7_000, state_bytes=10**10, **origins, **more))
+        if operators == 2:
+            progress(batch(number, depth=1, rows=1_000, retractions=9_000, **more))
+    lines, wide = drawn(progress, width), drawn(progress, 300)
+    names = [line.split()[0] for line in lines]
+    assert names == [line.split()[0] for line in wide]  # nothing is wrapped: a line for each fact and each origin
+    assert max(len(line.rstrip()) for line in lines) <= width and not any("…" in line for line in lines)
     assert any(line.startswith("rows") and "60,000,000" in line and "batch 59 in 1.2 s" in line for line in lines)
     assert any(line.startswith("lag") and "▁" in line for line in lines)
     assert any(line.startswith("state") and "7,000 open windows" in line for line in lines)

@@ -6,7 +6,9 @@ import importlib.util
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from eventide.dashboards.health import lag_words
 from eventide.metrics import Gap
 from eventide.spark.metrics import EventTimes
 from eventide.spark.pane_counts import WindowPanes
+from eventide.time import as_datetime
 from tests.dashboards.histories import NOON, SECOND, TOKEN, at, batch, pane, with_state, write
+from tests.dashboards.test_live_query import query_at
 from tests.services import unavailable
 
 pytestmark = pytest.mark.long
@@ -312,6 +316,32 @@ def test_the_life_of_a_window_has_its_rows_panes_and_watermark(browser: Any, tmp
         server.stop()
 
 
+def test_the_list_of_windows_keeps_its_focus_and_its_options_while_batches_end(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    old = "options => options.filter((option) => option.old).map((option) => option.value)"
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        options = page.locator("#window option")
+        options.evaluate_all("options => options.forEach((option) => { option.old = true; })")
+        before = options.evaluate_all(old)
+        page.focus("#window")
+        page.keyboard.press("ArrowDown")
+        chosen = page.input_value("#window")
+        assert len(before) == 6 and chosen == before[1]
+        write(checkpoint, [batch(30)])
+        visit.until(lambda: visit.text("batch-rows").startswith("30"))
+        assert options.evaluate_all(old) == before and options.count() == 6
+        write(checkpoint, [batch(31)], [pane(40)])
+        visit.until(lambda: options.count() == 7)
+        assert options.evaluate_all(old) == before
+        assert options.first.get_attribute("value") not in before  # the newest window is the first
+        assert page.input_value("#window") == chosen
+        assert page.evaluate("document.activeElement.id") == "window" and visit.problems == []
+    finally:
+        server.stop()
+
+
 def test_a_phone_shows_commands_and_several_instants(browser: Any, checkpoint: Path) -> None:
     server = ev.dashboard(checkpoint, token=TOKEN, allow_control=True)
     try:
@@ -324,6 +354,33 @@ def test_a_phone_shows_commands_and_several_instants(browser: Any, checkpoint: P
         assert visit.page.locator("#origin-table").evaluate(
             "table => table.scrollWidth <= table.parentNode.clientWidth"
         )
+    finally:
+        server.stop()
+
+
+def test_the_bars_of_origins_have_the_scale_of_active_origins(browser: Any, tmp_path: Path) -> None:
+    slowest = (("away", at(-90_000)), ("north", at(-20)), ("west", at(-10)))
+    origins = {"slowest": slowest, "idle_origins": ("away",), "least_origin": "north", "origins": 3}
+    server = ev.dashboard(write(tmp_path / "revenue", [batch(0, **origins)]), token=TOKEN)
+    try:
+        bars = Visit(browser, server).page.locator("#origins .fill").all()
+        assert [bar.evaluate("bar => bar.style.width") for bar in bars] == ["100%", "100%", "50%"]
+    finally:
+        server.stop()
+
+
+def test_the_lag_of_a_running_query_grows_while_no_batch_ends(browser: Any, tmp_path: Path) -> None:
+    query = query_at(tmp_path)
+    now = time.time_ns() // 1000
+    query.history[:] = [replace(batch(0), at=as_datetime(now), watermark=as_datetime(now - 600 * SECOND))]
+    server = ev.dashboard(query, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        lag = visit.page.locator("#facts div:has-text('behind the clock') dd")
+        before = lag.text_content()
+        assert before.startswith("10m")
+        visit.until(lambda: lag.text_content() != before)
+        assert lag.text_content().startswith("10m") and visit.problems == []
     finally:
         server.stop()
 
@@ -401,8 +458,8 @@ def test_the_latency_names_its_parts(browser: Any, tmp_path: Path) -> None:
     try:
         visit = Visit(browser, server)
         assert visit.text("latency-text") == (
-            "About 19.3 s now: 12.0 s disorder and delay of the watermark + 6.0 s slowest origin + 1.0 s waiting for a "
-            "batch + 300 ms processing."
+            "About 19.3 s at the last batch: 12.0 s disorder and delay of the watermark + 6.0 s slowest origin + 1.0 s "
+            "waiting for a batch + 300 ms processing."
         )
         assert "(estimate)" in visit.text("latency-title")
     finally:
@@ -538,9 +595,9 @@ def test_screenshots_are_taken_only_while_the_page_says_what_their_captions_say(
     monkeypatch.setattr(screenshots, "ATTEMPTS", 2)
     page = browser.new_page()
     for sentence, allowed in (
-        ("west is 9.5 s behind; everything waits for it.", True),
-        ("west is 2.5 s behind; everything waits for it.", False),
-        ("The query has stopped. At its last batch: west is 9.5 s behind; everything waits for it.", False),
+        ("till west is 9.5 s behind; everything waits for it.", True),
+        ("till west is 2.5 s behind; everything waits for it.", False),
+        ("The query has stopped. At its last batch: till west is 9.5 s behind; everything waits for it.", False),
     ):
         page.set_content(f'<p id="sentence">{sentence}</p>')
         picture = tmp_path / "dashboard.png"
@@ -556,7 +613,8 @@ def test_screenshots_are_taken_only_while_the_page_says_what_their_captions_say(
 def test_markup_in_names_and_messages_is_text(browser: Any, tmp_path: Path) -> None:
     checkpoint = tmp_path / SPITEFUL
     origin = {"least_origin": SPITEFUL, "slowest": ((SPITEFUL, at(-12)),), "origins": 1}
-    write(checkpoint, [batch(0, rows=11, dead={SPITEFUL: 1}, **origin)], [pane(0)])
+    letters = {"rows": 12, "dead": {SPITEFUL: 2}}
+    write(checkpoint, [batch(0, **letters, **origin), batch(0, depth=1, **letters)], [pane(0)])
     store = checkpoint / "eventide"
     plan = {"operators": [{"plan": {"keys": [SPITEFUL], SPITEFUL: "origin"}}]}
     (store / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
@@ -575,8 +633,11 @@ def test_markup_in_names_and_messages_is_text(browser: Any, tmp_path: Path) -> N
         page.click("text=Retire >> nth=0")
         page.click("#confirm-yes")
         page.wait_for_selector("#commands li")
-        for id in ("title", "message", "sentence", "origins", "plan", "commands"):
+        for id in ("title", "message", "sentence", "origins", "plan", "commands", "equation", "later-equations"):
             assert SPITEFUL in str(page.text_content(f"#{id}")), id
+        fate = f"12 rows in = 10 in windows + 0 late + 2 dead (2 {SPITEFUL}) ✓"
+        assert page.text_content("#equation") == fate
+        assert page.text_content("#later-equations") == f"Operator 1: {fate}"
         assert "owned" not in page.title().replace(SPITEFUL, "")
         assert page.locator("img").count() == 0
     finally:

@@ -30,6 +30,7 @@ VISION = {
 }
 # Distances in OKLab. Green (#1a7f45) and red (#c2362b) are 0.06 apart in deuteranopia, which is hard to tell.
 LEAST_DISTANCE = 0.07
+LEAST_CONTRAST = 4.5  # of text, by WCAG 2
 
 
 def variables(style: str, scheme: str) -> dict[str, str]:
@@ -82,3 +83,38 @@ def test_the_measure_rejects_green_and_red() -> None:
 @pytest.mark.parametrize("script", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)
 def test_scripts_take_colours_from_the_style(script: Path) -> None:
     assert re.findall(r"#[0-9a-fA-F]{6}\b", script.read_text()) == []
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of WCAG 2."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    dark, light = sorted((luminance(first), luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def text_colours(style: str) -> set[str]:
+    """The variables that are colours of text."""
+    return set(re.findall(r"(?<![\w-])color: var\(--([\w-]+)\)", style)) | {"soft"}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_dimmed_and_coloured_text_has_enough_contrast(scheme: str) -> None:
+    style = (STATIC / "style.css").read_text()
+    colours = variables(style, scheme)
+    names = text_colours(style) - {"card"}
+    assert {"soft", "ink", "late-text", "dead"} <= names
+    pairs = {(name, place) for name in names for place in ("card", "page")} | {("card", "alarm"), ("card", "accent")}
+    ratios = {(name, place): contrast(colours[name], colours[place]) for name, place in pairs}
+    assert {pair: ratio for pair, ratio in ratios.items() if ratio < LEAST_CONTRAST} == {}
+    assert "opacity" not in style  # it would lower the contrast of text
+
+
+def test_the_measure_of_contrast_is_that_of_wcag() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+    assert contrast("#777777", "#ffffff") < LEAST_CONTRAST

@@ -11,6 +11,7 @@ import eventide as ev
 from eventide.dashboards.query_view import summary
 from eventide.dashboards.watched_queries import QueryDirectory
 from eventide.spark.control import Control
+from eventide.time import as_datetime
 from tests.cli.typed import typed
 from tests.dashboards.histories import NOON, SECOND, TOKEN, batch, write
 
@@ -30,6 +31,21 @@ def test_new_batches_of_a_running_query_appear_once(tmp_path: Path) -> None:
     shown = summary(query, now=NOON + 3 * SECOND)
     assert (shown["id"], shown["batches"], shown["fate"]["rows"]) == ("revenue", 3, 30)
     assert (shown["running"], shown["health"]["word"]) == (True, "on time")
+
+
+def test_the_lag_of_a_running_query_grows_while_no_batch_ends(tmp_path: Path) -> None:
+    running = query_at(tmp_path)
+    west = ("west", as_datetime(NOON - 30 * SECOND))
+    running.history[:] = [batch(0, slowest=(west,), least_origin="west", origins=2)]
+    (query,) = QueryDirectory(live=running).look()
+    query.refresh()
+    for seconds, lag in ((3, "30.0 s"), (14, "40.0 s"), (45, "1m 10s")):
+        shown = summary(query, now=NOON + seconds * SECOND)
+        assert shown["sentence"] == f"west is {lag} behind; everything waits for it."
+    assert shown["health"]["why"] == "the watermark is 50.0 s behind the clock"
+    running.is_active = False
+    stopped = summary(query, now=NOON + 45 * SECOND)["sentence"]
+    assert stopped == "The query has stopped. At its last batch: west was 30.0 s behind; everything waited for it."
 
 
 def test_a_query_with_a_history_shows_what_was_before_this_run(tmp_path: Path) -> None:

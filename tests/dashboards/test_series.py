@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from time import process_time  # the tests of other processes take time, too
+from typing import Any
 
 import polars as pl
 from hypothesis import given, settings
@@ -215,6 +216,56 @@ def test_the_summary_adds_up_and_sorts_origins_by_their_lag(tmp_path: Path) -> N
     fate = shown["fate"]
     assert fate["balanced"] and fate["rows"] == 23 == fate["kept"] + fate["late"] + sum(fate["dead"].values())
     assert fate["dead"] == {"future": 1}
+
+
+def test_the_rows_of_each_operator_of_a_chain_are_shown_and_add_up(tmp_path: Path) -> None:
+    first = batch(0, rows=13, late=2, dead={"future": 1})
+    last = batch(0, depth=1, rows=7, kept=4, late=1, dead={"failed": 2}, operation="processor")
+    write(tmp_path / "revenue", [first, last, batch(1), batch(1, depth=1, rows=0, kept=0, operation="processor")])
+    shown = summary_of(tmp_path / "revenue")
+    (later,) = shown["later_fates"]
+    assert (shown["fate"]["rows"], shown["fate"]["kept"], shown["fate"]["late"]) == (23, 20, 2)
+    assert (later["operator"], later["rows"], later["kept"], later["late"]) == (1, 7, 4, 1)
+    assert (later["dead"], later["kept_as"], later["balanced"]) == ({"failed": 2}, "processed", True)
+
+
+def test_dead_letters_of_unknown_reasons_are_shown_by_name(tmp_path: Path) -> None:
+    letters = {"rows": 15, "dead": {"future": 1, "torn": 3, "burnt": 1}}
+    write(tmp_path / "revenue", [batch(0, **letters), batch(1, **letters), batch(1, **letters), batch(2)])
+    shown = summary_of(tmp_path / "revenue")["fate"]
+    assert shown["dead"] == {"future": 2, "torn": 6, "burnt": 2} and shown["balanced"]
+    (query,) = QueryDirectory(tmp_path / "revenue").look()
+    query.refresh()
+    assert charts(query)["points"]["dead_other"] == [4, 4, 0]
+
+
+def summary_of(place: Path) -> dict[str, Any]:
+    (query,) = QueryDirectory(place).look()
+    query.refresh()
+    return summary(query)
+
+
+def test_totals_do_not_shrink_when_a_full_history_is_replaced(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.jsonl", most=4000)
+    letters = {"rows": 14, "late": 1, "dead": {"torn": 2, "future": 1}, "panes": {"LATE": 2}}
+    for number in range(20):
+        operators = [batch(number, **letters), batch(number, depth=1, rows=5, kept=5)]
+        history.write(operators)
+        if number % 3 == 0:
+            history = History(tmp_path / "history.jsonl", most=4000)  # the query was started again
+            history.write(operators)  # the batch is repeated
+        shown = summary_of(tmp_path / "history.jsonl")
+        first, second = shown["fate"], shown["later_fates"][0]
+        count = number + 1
+        assert (first["rows"], first["late"], second["rows"]) == (14 * count, count, 5 * count)
+        assert first["dead"] == {"torn": 2 * count, "future": count} and first["panes"]["LATE"] == 2 * count
+        assert first["balanced"] and first["since"] is None
+    assert shown["batches"] < 10  # of which the history still has the lines
+
+
+def test_totals_say_since_when_they_count_if_the_history_has_no_earlier_batch(tmp_path: Path) -> None:
+    write(tmp_path / "revenue", [batch(number) for number in range(7, 9)])
+    assert summary_of(tmp_path / "revenue")["fate"]["since"] == NOON + 7 * SECOND
 
 
 def test_queries_of_a_directory_are_found_and_new_ones_appear(tmp_path: Path) -> None:

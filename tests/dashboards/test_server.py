@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from eventide.dashboards.access import HEADERS
 from eventide.dashboards.server import STATIC, create_app, create_server
 from eventide.dashboards.watched_queries import QueryDirectory
 from eventide.errors import PlanError
@@ -94,6 +95,41 @@ def test_requests_of_other_pages_are_rejected(checkpoint: Path, headers: dict[st
     posted = {"method": "POST", "body": b'{"do": "drain"}', "content_type": "application/json", **headers}
     assert request(app, "/api/queries/revenue/commands", cookie=cookie_of(app), **posted).status == 403  # type: ignore[arg-type]
     assert commands_in(checkpoint) == []
+
+
+EVERYWHERE = ("/", "/none", "/api/queries/", "/static/app.js", "/static/none.js", "/static", *API[:3])
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD"])
+def test_every_path_and_method_needs_a_known_host_and_no_other_page(checkpoint: Path, method: str) -> None:
+    app = app_of(checkpoint)
+    for path in EVERYWHERE:
+        for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
+            answer = request(app, path, method=method, authorization=BEARER, **headers)
+            assert answer.status == 403, path
+            assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+            assert "evil" not in answer.headers.get("location", "")
+
+
+def test_unknown_paths_wrong_methods_and_errors_have_the_headers_of_every_response(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_of(checkpoint)
+    answers = {path: request(app, path, authorization=BEARER) for path in ("/none", "/api/queries/", "/static/")}
+    assert {path: answer.status for path, answer in answers.items()} == dict.fromkeys(answers, 404)  # no redirects
+    answers["method"] = request(app, "/api/queries", method="POST", authorization=BEARER)
+    assert answers["method"].status == 405
+    monkeypatch.setattr("eventide.dashboards.server.charts", lambda *_, **__: 1 / 0)
+    answers["error"] = request(app, API[2], authorization=BEARER)
+    assert answers["error"].status == 500
+    for answer in answers.values():
+        assert {name: answer.headers.get(name.lower()) for name in HEADERS} == HEADERS
+
+
+def test_the_cookie_of_a_page_with_tls_is_never_sent_without_it(checkpoint: Path) -> None:
+    app = app_of(checkpoint)
+    assert "; Secure" in request(app, f"/?token={TOKEN}", scheme="https").headers["set-cookie"]
+    assert "Secure" not in request(app, f"/?token={TOKEN}").headers["set-cookie"]
 
 
 def test_every_response_forbids_inline_code_and_other_hosts(checkpoint: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,18 @@ def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
 
 def test_every_instrument_has_a_sample() -> None:
     assert {sample.name for sample in samples(BATCH)} == INSTRUMENTS.keys()
+
+
+def test_the_lag_of_an_alert_grows_while_no_batch_ends_and_ends_with_a_drain() -> None:
+    registry = CollectorRegistry()
+    gather = ev.PrometheusMetrics(registry)
+    labels = {"query": "orders", "operator": "0", "watermark_key": "0"}
+    gather("orders", BATCH)
+    assert registry.get_sample_value("eventide_watermark_seconds", labels) == 2.0
+    gather("orders", replace(BATCH, drained=True, watermark=None))
+    assert registry.get_sample_value("eventide_watermark_seconds", labels) == math.inf
+    (rule,) = (rule for group in RULES for rule in group["rules"] if rule["alert"] == "EventideLagGrows")
+    assert "time() - eventide_watermark_seconds" in rule["expr"] and "eventide_lag_seconds" not in rule["expr"]
 
 
 def test_every_sample_has_the_label_of_its_instrument() -> None:

@@ -86,3 +86,21 @@ def test_a_snapshot_of_several_inputs_without_origins_has_what_each_has_reached(
     restored = OperatorTracker.restore(strategies, without_origins(trackers.snapshot()), key=0)
     assert restored.effective_times == trackers.effective_times and restored.time == trackers.time
     assert trackers.metrics().origins == 3 and restored.metrics().origins == 1
+
+
+def test_the_origin_that_holds_several_inputs_is_reported_even_if_idle_origins_are_slower() -> None:
+    strategies = {"left": ev.ascending(), "right": ev.ascending(origin="device", idle_timeout="1 second")}
+    trackers = OperatorTracker(strategies, key=0)
+
+    def batch(now: int, left: int, **right: int) -> Any:
+        devices = pl.DataFrame({"t": list(right.values()), "device": list(right)})
+        rows = (pl.DataFrame({"t": [left]}), devices)
+        trackers.advance([s.summarise(r, "t", now) for s, r in zip(strategies.values(), rows, strict=True)], now)
+        return trackers.metrics()
+
+    batch(0, 90, **{f"d{number}": number for number in range(20)}, a=50)
+    held_by_origin = batch(SECOND, 90, a=51)
+    assert held_by_origin.least_origin == "right: a" and held_by_origin.slowest[-1] == ("right: a", 51)
+    held_by_input = batch(SECOND, 91, a=99)
+    assert held_by_input.least_origin == "left" and held_by_input.slowest[-1] == ("left", 91)
+    assert len(held_by_input.slowest) == 12

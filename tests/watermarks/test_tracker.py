@@ -102,6 +102,15 @@ def test_of_many_origins_only_the_slowest_are_reported():
     assert [time for _, time in stream.tracker.metrics().slowest] == list(range(61, 73))
 
 
+def test_the_origin_that_holds_the_watermark_is_reported_even_if_many_idle_origins_are_slower():
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
+    stream.batch(0, [*((f"idle {number}", number) for number in range(20)), ("a", 50), ("b", 60)])
+    assert stream.batch(100, [("a", 51), ("b", 61)]).time == 51
+    metrics = stream.tracker.metrics()
+    assert metrics.least_origin == "a" and len(metrics.slowest) == 12
+    assert metrics.slowest[-1] == ("a", 51) and metrics.slowest[0] == ("idle 0", 0)
+
+
 # Idle
 
 

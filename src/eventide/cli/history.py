@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from eventide.errors import EventideError, PlanError
 from eventide.metrics import instant_text
-from eventide.spark.batch_history import FILE, older_file, read_lines
+from eventide.spark.batch_history import FILE, OTHER_LINES, older_file, read_lines
 from eventide.spark.metrics import BatchMetrics, from_json
 from eventide.spark.pane_counts import WindowPanes
 from eventide.testing.chart_page import pictures
@@ -45,7 +45,7 @@ def read_history(path: str | Path) -> QueryHistory:
             entry = json.loads(line)
             if "window" in entry:
                 windows[_window_panes(entry["window"])] = None
-            elif "failed" not in entry:
+            elif entry.keys().isdisjoint(OTHER_LINES):
                 metrics = from_json(entry)
                 batches[metrics.batch, metrics.depth, metrics.at] = metrics
         except (ValueError, KeyError, TypeError, AttributeError, EventideError) as cause:

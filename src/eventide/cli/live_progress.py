@@ -13,6 +13,7 @@ from rich.text import Text
 
 from eventide.demo.live import COLOURS
 from eventide.metrics import balance_text, idle_text, instant_text, lag_text
+from eventide.operators.operator import Counts
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -43,7 +44,8 @@ def had_effect(metrics: BatchMetrics, before: BatchMetrics | None) -> bool:
         return True
     if before is None:
         return metrics.drained and metrics.depth == 0
-    return (metrics.drained, metrics.idle_origins) != (before.drained, before.idle_origins)
+    now, then = ((at.drained, at.idle, at.idle_origins) for at in (metrics, before))
+    return now != then
 
 
 def commands_text(metrics: BatchMetrics) -> str:
@@ -63,7 +65,8 @@ _WIDTH_WITHOUT_LAGS = 30  # columns of a terminal that the chart of lags leaves 
 class LiveProgress:
     """The live view of a running query. It is called with each batch, and rich draws it. ``clock`` returns seconds.
 
-    Rows, watermark and origins are those of the first operator of a chain, panes those of the last.
+    Rows, watermark and origins are those of the first operator of a chain, panes those of the last. Rows that an
+    operator does not use are counted with the rows that it got, so that they add up.
     """
 
     def __init__(self, operators: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,11 +75,9 @@ class LiveProgress:
         self._start = clock()
         self._arrived: deque[tuple[float, int]] = deque()
         self.last: dict[int, BatchMetrics] = {}  # by operator
-        self.rows = self.kept = 0
+        self._counts: dict[int, Counts] = {}  # by operator
         self._drained_at_start = False
         self.drained = False
-        self.late = 0
-        self.dead: Counter[str] = Counter()  # by reason
         self.panes: Counter[str] = Counter()
         self.lags: deque[float] = deque(maxlen=_LAGS)
 
@@ -86,13 +87,28 @@ class LiveProgress:
         if not self.last:
             self._drained_at_start = batch.drained
         self.last[batch.depth] = batch
+        counts = Counts(batch.rows, batch.kept, batch.late, dict(batch.dead))
+        self._counts[batch.depth] = self._counts.get(batch.depth, Counts()) + counts
         if batch.depth == 0:
-            self._count_rows(batch)
-        self.late += batch.late
-        self.dead.update(batch.dead)
+            self._note_rows(batch)
         if batch.depth == self._last:
             self.panes.update(batch.panes)
             self.panes.update({"retracted": batch.retractions} if batch.retractions else {})
+
+    @property
+    def rows(self) -> int:
+        """The rows that the first operator got."""
+        return self._counts.get(0, Counts()).rows
+
+    @property
+    def late(self) -> int:
+        """The late rows of all operators."""
+        return sum(counts.late for counts in self._counts.values())
+
+    @property
+    def dead(self) -> Mapping[str, int]:
+        """The dead letters of all operators, by reason."""
+        return sum((Counter(counts.dead) for counts in self._counts.values()), Counter())
 
     @property
     def rate(self) -> float:
@@ -105,13 +121,18 @@ class LiveProgress:
     @property
     def ended(self) -> bool:
         """Whether rows arrived on a stream that had been drained before."""
-        return self._drained_at_start and self.late > 0 and not self.kept
+        return self._drained_at_start and self.late > 0 and not self._counts.get(0, Counts()).kept
 
     @property
     def balance(self) -> str:
-        """A summary of all rows so far."""
-        operation = self._first.operation if self.last else "window"
-        return balance_text(operation, self.rows, self.kept, self.late, self.dead)
+        """A summary of all rows so far, with a line for each operator of a chain."""
+        lines = [self._balance_of(depth) for depth in sorted(self._counts)]
+        return "\n".join(lines or [balance_text("window", 0, 0, 0, {})])
+
+    def _balance_of(self, depth: int) -> str:
+        counts = self._counts[depth]
+        text = balance_text(self.last[depth].operation, counts.rows, counts.kept, counts.late, counts.dead)
+        return f"operator {depth}: {text}" if depth else text
 
     @property
     def batch(self) -> int | None:
@@ -122,9 +143,7 @@ class LiveProgress:
     def _first(self) -> BatchMetrics:
         return self.last[min(self.last)]
 
-    def _count_rows(self, batch: BatchMetrics) -> None:
-        self.rows += batch.rows
-        self.kept += batch.kept
+    def _note_rows(self, batch: BatchMetrics) -> None:
         self._arrived.append((self._clock(), batch.rows))
         while self._arrived and self._arrived[0][0] < self._clock() - 2 * _RECENT:
             self._arrived.popleft()
@@ -152,9 +171,12 @@ class LiveProgress:
             self._output(),
             ("state", Text(self._state())),
         ]
-        if self.late or self.dead:
-            dead = {f"dead ({reason})": count for reason, count in self.dead.items()}
-            shown.append(("not used", _counts(({"late": self.late} if self.late else {}) | dead)))
+        for depth, counts in sorted(self._counts.items()):
+            if counts.late or counts.dead:
+                dead = {f"dead ({reason})": count for reason, count in counts.dead.items()}
+                unused = _counts(({"late": counts.late} if counts.late else {}) | dead)
+                rows = f"   of {counts.rows:,} rows of operator {depth}" if depth else ""
+                shown.append(("not used", unused.append(rows)))
         if first.idle_origins:
             shown.append(("idle", Text(idle_text(first), style="yellow")))
         if first.gaps:
@@ -190,6 +212,8 @@ def watermark_text(batch: BatchMetrics) -> str:
 def origin_lines(batch: BatchMetrics, width: int = _WIDTH) -> list[Text]:
     """Return a bar for each of the slowest origins, as on the dashboard: the longer, the further behind the clock.
 
+    The scale is that of active origins: nothing waits for idle ones, however far behind they are.
+
     >>> from eventide.spark.metrics import BatchMetrics
     >>> from eventide.time import as_datetime
     >>> slowest = ("a", as_datetime(1_000_000)), ("b", as_datetime(5_000_000))
@@ -200,14 +224,14 @@ def origin_lines(batch: BatchMetrics, width: int = _WIDTH) -> list[Text]:
     b  ██──  1970-01-01T00:00:05Z
     """
     names = [str(name) for name, _ in batch.slowest]
-    known = [batch.at - time for _, time in batch.slowest if time is not None]
-    most = max([timedelta(0), *known])
+    active = [batch.at - time for name, time in batch.slowest if time is not None and name not in batch.idle_origins]
+    most = max([timedelta(0), *active])
     wide = max(map(len, names), default=0)
     lines = []
     for name, (origin, time_) in zip(names, batch.slowest, strict=True):
         idle = origin in batch.idle_origins
         place = "idle" if idle else "" if time_ is None else instant_text(time_)
-        share = 0.0 if time_ is None or not most else max((batch.at - time_) / most, 0.0)
+        share = 0.0 if time_ is None or not most else min(max((batch.at - time_) / most, 0.0), 1.0)
         full = round(share * width)
         bar = "█" * full + "─" * (width - full)
         style = "dim" if idle else "yellow" if origin == batch.least_origin else "green"

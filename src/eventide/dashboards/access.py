@@ -10,7 +10,10 @@ import hashlib
 import hmac
 from collections.abc import Collection, Mapping
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventide.marks.controller.http_client import is_loopback
 
@@ -56,7 +59,7 @@ class Access:
         return self._wrong_sender(request, opens_page) or self._unknown(request)
 
     def reject_sender(self, request: Request) -> tuple[int, str] | None:
-        """Return why a request for a public file is rejected; None if it is accepted."""
+        """Return why any request of its sender is rejected, also for a public file; None if it is accepted."""
         return self._wrong_sender(request, True)
 
     def _wrong_sender(self, request: Request, opens_page: bool) -> tuple[int, str] | None:
@@ -91,3 +94,29 @@ def host_name(host: str) -> str:
     ['localhost', '::1', 'shop.example', '']
     """
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+class Guard:
+    """Middleware around everything else: it rejects wrong senders, and adds ``HEADERS`` to every response."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        rejection = self._access.reject_sender(Request(scope))
+        if rejection is not None:
+            status, text = rejection
+            await JSONResponse({"message": text}, status_code=status)(scope, receive, send_guarded)
+        else:
+            await self._app(scope, receive, send_guarded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,6 +22,7 @@ STUCK_AFTER = 30_000_000
 """Microseconds of processing time during which the watermark did not move."""
 _RECENT = 500  # batches whose least lag is the usual one
 _SILENT = 10  # usual distances between two batches, after which a query is silent
+_AGE_STEP = 10_000_000  # microseconds
 _NO_ORIGIN = "the rows without an origin"
 _SHOWN_GAPS = 3
 
@@ -68,9 +70,17 @@ def health_of(
     if lag is None:
         return Health("waiting", "no watermark is known yet")
     limit = behind_after if behind_after is not None else usual_limit(batches)
-    if lag > limit:
-        return Health("behind", f"the watermark is {lag_words(lag)} behind the clock")
-    return Health("on time", f"the watermark is {lag_words(lag)} behind the clock")
+    age = age_of(int(batches["at"][-1]), now) if running else 0
+    return Health("behind" if lag > limit else "on time", f"the watermark is {lag_words(lag + age)} behind the clock")
+
+
+def age_of(at: int, now: int | None) -> int:
+    """Return how long ago a batch was, in whole steps: what a page says changes rarely while no batch ends.
+
+    >>> age_of(0, 27_000_000), age_of(0, 9_000_000), age_of(0, None)
+    (20000000, 0, 0)
+    """
+    return 0 if now is None else max(now - at, 0) // _AGE_STEP * _AGE_STEP
 
 
 def usual_limit(batches: pl.DataFrame) -> int:
@@ -127,7 +137,7 @@ def _stuck(batches: pl.DataFrame, newest: Mapping[str, Any]) -> str | None:
         return f"{runs} of sequence numbers {verb} missing{which}, and the watermark did not move {since}"
     waits = "the watermark did not move"
     for origin in held_by(newest):
-        waits = f"the watermark waits for {_NO_ORIGIN if origin is None else f'origin {origin}'}"
+        waits = f"the watermark waits for {_NO_ORIGIN if origin is None else named_origin(newest, origin, 'origin')}"
     if last is None:
         waits = "no watermark is known although rows arrive"
     return f"{waits} {since}"
@@ -152,6 +162,27 @@ def held_by(newest: Mapping[str, Any]) -> list[str | None]:
     return [None] if active and active[0] is None else []
 
 
+def idle_count(entry: Mapping[str, Any]) -> int:
+    """Return how many origins are idle, of which an entry lists at most 100.
+
+    >>> idle_count({"idle": 250, "idle_origins": ["a", "b"]}), idle_count({"idle_origins": ["a"]})
+    (250, 1)
+    """
+    return max(int(entry.get("idle") or 0), len(entry.get("idle_origins", ())))
+
+
+def named_origin(entry: Mapping[str, Any], name: str, kind: str = "") -> str:
+    """Return an origin with the name of its column, or of its kind where the column is unknown.
+
+    >>> entry = {"origin_column": "partition"}
+    >>> named_origin(entry, "7"), named_origin(entry, "partition-7"), named_origin({}, "7", "origin")
+    ('partition 7', 'partition-7', 'origin 7')
+    """
+    column = str(entry.get("origin_column") or kind)
+    contained = re.match(rf"{re.escape(column)}(?![a-z])", name, flags=re.IGNORECASE)
+    return name if not column or contained else f"{column} {name}"
+
+
 def watermark_sentence(
     newest: Mapping[str, Any] | None, lags: Mapping[str | None, int | None], *, ended: str = ""
 ) -> str:
@@ -159,10 +190,10 @@ def watermark_sentence(
 
     ``ended`` is a sentence that says that the query does not run: what was waited for then follows in the past tense.
 
-    >>> entry = {"least_origin": "partition 7", "slowest": [1], "origins": 4}
-    >>> watermark_sentence(entry, {"partition 7": 252_000_000})
+    >>> entry = {"least_origin": "7", "origin_column": "partition", "slowest": [1], "origins": 4}
+    >>> watermark_sentence(entry, {"7": 252_000_000})
     'partition 7 is 4m 12s behind; everything waits for it.'
-    >>> watermark_sentence(entry, {"partition 7": 252_000_000}, ended="The query has stopped.")
+    >>> watermark_sentence(entry, {"7": 252_000_000}, ended="The query has stopped.")
     'The query has stopped. At its last batch: partition 7 was 4m 12s behind; everything waited for it.'
     """
     if newest is None:
@@ -177,7 +208,7 @@ def watermark_sentence(
 def _waiting(newest: Mapping[str, Any], lags: Mapping[str | None, int | None], *verbs: str) -> str:
     is_, are, has, waits, holds = verbs
     holder = held_by(newest)
-    idle, origins = len(newest.get("idle_origins", ())), int(newest.get("origins") or 0)
+    idle, origins = idle_count(newest), int(newest.get("origins") or 0)
     if not holder:
         if origins and idle >= origins and newest.get("slowest"):
             return f"All {counted(origins, 'origin')} {are} idle; the watermark {waits} for none of them."
@@ -188,11 +219,12 @@ def _waiting(newest: Mapping[str, Any], lags: Mapping[str | None, int | None], *
     if holder[0] is None:
         how_far = "far" if lag is None else lag_words(lag)
         return f"{_NO_ORIGIN.capitalize()} {are} {how_far} behind; everything {waits} for them."
+    name = named_origin(newest, holder[0])
     if lag is None:
-        return f"{holder[0]} {has} no watermark yet; everything {waits} for it."
+        return f"{name} {has} no watermark yet; everything {waits} for it."
     if origins == 1:
-        return f"{holder[0]} {is_} the only origin, {lag_words(lag)} behind the clock."
-    return f"{holder[0]} {is_} {lag_words(lag)} behind; everything {waits} for it."
+        return f"{name} {is_} the only origin, {lag_words(lag)} behind the clock."
+    return f"{name} {is_} {lag_words(lag)} behind; everything {waits} for it."
 
 
 def end_sentence(newest: Mapping[str, Any] | None, *, running: bool | None, failed: bool, silent: bool) -> str:

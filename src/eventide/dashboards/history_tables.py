@@ -19,7 +19,8 @@ from eventide.time import instant
 
 TIMINGS = {"EARLY": "early", "ON_TIME": "on_time", "LATE": "late_panes"}
 PHASES = ("read", "compute", "deliver")
-DEAD = tuple(f"dead_{reason}" for reason in REASONS)
+OTHER = "dead_other"
+DEAD = (*(f"dead_{reason}" for reason in REASONS), OTHER)
 COUNTS = (
     *("rows", "kept", "late", "refined", "retractions", "gaps", "origins", "open_windows", "in_flight"),
     *("pages", "state_bytes", "written", "buckets"),
@@ -34,6 +35,8 @@ _COLUMNS: dict[str, Any] = {
     **dict.fromkeys((*COUNTS, *DEAD, *TIMINGS.values()), pl.Int64),
     **dict.fromkeys(("seconds", *PHASES), pl.Float64),
     "density": pl.List(pl.Int64),
+    "other_reasons": pl.List(pl.String),  # of dead letters, that this version does not know
+    "other_rows": pl.List(pl.Int64),
     "late_times": pl.List(pl.Int64),
     "late_rows": pl.List(pl.Int64),
 }
@@ -63,14 +66,20 @@ class HistoryTables:
     commands: list[dict[str, Any]] = field(default_factory=list)  # that batches applied, oldest first
     failure: str | None = None  # why the query ended; None once another batch has ended
     unreadable: int = 0  # lines that are no history lines
+    before: Mapping[str, Any] = field(default_factory=dict)  # totals of batches that the history no longer holds
 
     def add(self, entries: Iterable[Mapping[str, Any]]) -> bool:
         """Append entries, and return whether there were any. Of a repeated batch the last attempt counts."""
-        batches, windows, failures = [], [], 0
+        batches: list[dict[str, Any]] = []
+        windows, failures = [], 0
         for entry in entries:
             try:
                 if "window" in entry:
                     windows.append(_window_row(entry["window"]))
+                elif "totals" in entry:
+                    if self.batches.is_empty() and not batches:  # otherwise those batches are here
+                        self.before = dict(entry["totals"])
+                        batches += [_batch_row(newest) for newest in self.before["newest"]]
                 elif "failed" in entry:
                     self.failure, failures = str(entry["failed"]), failures + 1
                 else:
@@ -111,6 +120,7 @@ def _with_instants(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
 def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
     dead, panes, phases = entry.get("dead", {}), entry.get("panes", {}), entry.get("phases", {})
     span = entry.get("event_times") or {}
+    other = {str(reason): int(number) for reason, number in dead.items() if reason not in REASONS}
     return {
         "batch": int(entry["batch"]),
         "depth": int(entry["depth"]),
@@ -123,10 +133,13 @@ def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
         "late_times": [instant(time) for time, _ in entry.get("late_times", ())] or None,
         "late_rows": [int(rows) for _, rows in entry.get("late_times", ())] or None,
         "drained": bool(entry.get("drained", False)),
-        "idle": len(entry.get("idle_origins", ())),
+        "idle": max(int(entry.get("idle") or 0), len(entry.get("idle_origins", ()))),
         "seconds": float(entry.get("seconds") or 0.0),
         **{name: int(entry.get(name) or 0) for name in COUNTS},
         **{f"dead_{reason}": int(dead.get(reason, 0)) for reason in REASONS},
+        OTHER: sum(other.values()),
+        "other_reasons": list(other) or None,
+        "other_rows": list(other.values()) or None,
         **{column: int(panes.get(timing, 0)) for timing, column in TIMINGS.items()},
         **{phase: None if phase not in phases else float(phases[phase]) for phase in PHASES},
     }

@@ -9,14 +9,20 @@ from typing import Any
 import polars as pl
 
 from eventide.dashboards import series
-from eventide.dashboards.health import end_sentence, gap_sentence, health_of, held_by, is_silent, watermark_sentence
-from eventide.dashboards.history_tables import DEAD, TIMINGS
+from eventide.dashboards.health import (
+    age_of,
+    end_sentence,
+    gap_sentence,
+    health_of,
+    held_by,
+    idle_count,
+    is_silent,
+    watermark_sentence,
+)
+from eventide.dashboards.row_fates import fates_of
 from eventide.dashboards.stored_state import unreadable
 from eventide.dashboards.watched_queries import WatchedQuery
-from eventide.operators.operator import is_balanced
 from eventide.time import instant
-
-_KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
 
 
 def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | None = None) -> dict[str, Any]:
@@ -38,7 +44,8 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
         now=now,
         unfinished=query.unfinished_batch() if running else None,
     )
-    origins = origins_of(newest)
+    age = age_of(instant(newest["at"]), now) if running and newest is not None else 0
+    origins, fates = origins_of(newest, age), fates_of(tables)
     silent = not batches.is_empty() and is_silent(batches, now)
     ended = end_sentence(newest, running=running, failed=query.failure is not None, silent=silent)
     return {
@@ -56,21 +63,25 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
         "drained": bool((newest or {}).get("drained")),
         "origins": origins,
         "origin_count": int((newest or {}).get("origins") or 0),
-        "idle_count": len((newest or {}).get("idle_origins", ())),
+        "idle_count": idle_count(newest or {}),
         "gaps": int((newest or {}).get("gaps") or 0),
         "gap_ranges": list((newest or {}).get("gap_ranges", ())),
-        "fate": fate(batches, str((newest or {}).get("operation", "window"))),
+        "fate": fates[0],
+        "later_fates": fates[1:],  # of the other operators of a chain
         "state": _state(query, batches),
         "commands": {"pending": query.pending_commands(), "applied": list(reversed(tables.commands))},
         "unreadable": tables.unreadable,
     }
 
 
-def origins_of(newest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the listed origins of a batch, the slowest first, then idle ones of which only the name is known."""
+def origins_of(newest: Mapping[str, Any] | None, age: int = 0) -> list[dict[str, Any]]:
+    """Return the listed origins of a batch, the slowest first, then idle ones of which only the name is known.
+
+    ``age`` is how long ago the batch was: an origin is that much further behind the clock.
+    """
     if newest is None:
         return []
-    at, holder = instant(newest["at"]), held_by(newest)
+    at, holder = instant(newest["at"]) + age, held_by(newest)
     idle = set(newest.get("idle_origins", ()))
     rows: list[dict[str, Any]] = []
     for origin in newest.get("slowest", ()):
@@ -83,17 +94,6 @@ def origins_of(newest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     rows.sort(key=lambda row: (row["lag"] is not None, -(row["lag"] or 0)))
     unlisted = sorted(idle - listed, key=str)
     return rows + [{"name": name, "watermark": None, "lag": None, "idle": True, "holds": False} for name in unlisted]
-
-
-def fate(batches: pl.DataFrame, operation: str) -> dict[str, Any]:
-    """Return what became of all rows. ``rows = kept + late + dead``, always."""
-    sums = series.totals(batches)
-    dead = {name.removeprefix("dead_"): sums[name] for name in DEAD if sums[name]}
-    kept_as = _KEPT.get(operation, operation)
-    balanced = is_balanced(sums["rows"], sums["kept"], sums["late"], dead)
-    panes = {timing: sums[column] for timing, column in TIMINGS.items()}
-    counts = {name: sums[name] for name in ("rows", "kept", "late", "refined", "retractions")}
-    return {**counts, "dead": dead, "panes": panes, "kept_as": kept_as, "balanced": balanced}
 
 
 def charts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -190,8 +189,3 @@ def newest_panes(windows: pl.DataFrame, since: int | None, until: int | None, mo
     if until is not None:
         windows = windows.filter(pl.col("at") <= until)
     return windows.tail(most)
-
-
-def totals(batches: pl.DataFrame) -> Mapping[str, int]:
-    """Return the sums of the counts of all batches."""
-    return batches.select(pl.col(*SUMS).sum()).row(0, named=True)

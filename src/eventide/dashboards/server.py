@@ -7,7 +7,7 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from eventide._web_server import WebServer
-from eventide.dashboards.access import HEADERS, Access
+from eventide.dashboards.access import Access, Guard
 from eventide.dashboards.query_view import charts, summary
 from eventide.dashboards.stored_state import StoredStateReader
 from eventide.dashboards.watched_queries import QueryDirectory, WatchedQuery
@@ -45,9 +46,11 @@ def create_app(
     state_timeout: float = _STATE_TIMEOUT,
 ) -> Starlette:
     """Return the application. Everything except its static files needs the ``token``."""
-    endpoints = _Endpoints(queries, Access(token, hosts), allow_control, behind_after, poll, state_timeout)
+    access = Access(token, hosts)
+    endpoints = _Endpoints(queries, access, allow_control, behind_after, poll, state_timeout)
     api = "/api/queries/{id:path}"
-    app = Starlette(
+    app = _Application(
+        access,
         routes=[
             Route("/", endpoints.page),
             Route("/static/{name}", endpoints.static),
@@ -57,10 +60,23 @@ def create_app(
             Route(f"{api}/commands", endpoints.command, methods=["POST"]),
             Route(f"{api}/state", endpoints.state),
             Route(f"{api}/summary", endpoints.summary),
-        ]
+        ],
     )
     app.state.stopping = endpoints.stopping
     return app
+
+
+class _Application(Starlette):
+    """The application behind its guard, which also sees errors and unknown paths."""
+
+    def __init__(self, access: Access, *, routes: Sequence[Route]) -> None:
+        super().__init__(routes=routes)
+        self.router.redirect_slashes = False
+        self._access = access
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the guard with everything behind it."""
+        return Guard(super().build_middleware_stack(), self._access)
 
 
 class DashboardServer(WebServer):
@@ -143,24 +159,22 @@ class _Endpoints:
     async def page(self, request: Request) -> Response:
         """Return the page. The token of its URL becomes a cookie."""
         token = request.query_params.get("token")
-        rejection = self._access.reject_sender(request)
         has_token = token is not None and self._access.is_token(token)
-        if rejection is None and not has_token:
-            rejection = self._access.reject(request, opens_page=True)
-        if rejection is not None:
+        if not has_token and (rejection := self._access.reject(request, opens_page=True)) is not None:
             return _rejected(*rejection)
         response = _file(STATIC / "index.html")
         if has_token:
             response.set_cookie(
-                self._access.cookie_name(request), self._access.cookie_value, httponly=True, samesite="strict"
+                self._access.cookie_name(request),
+                self._access.cookie_value,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
             )
         return response
 
     async def static(self, request: Request) -> Response:
         """Return a file of the page. These files are the same for everybody, so they need no token."""
-        rejection = self._access.reject_sender(request)
-        if rejection is not None:
-            return _rejected(*rejection)
         name = request.path_params["name"]
         known = {file.name: file for file in STATIC.iterdir() if file.suffix in _TYPES and file.suffix != ".html"}
         return _file(known[name]) if name in known else _rejected(404, "There is no such file.")
@@ -217,7 +231,7 @@ class _Endpoints:
         query = self._queries.get(request.path_params["id"])
         if query is None:
             return _rejected(404, "There is no such query.")
-        return StreamingResponse(self._follow(query, request), media_type="text/event-stream", headers=dict(HEADERS))
+        return StreamingResponse(self._follow(query, request), media_type="text/event-stream")
 
     async def command(self, request: Request) -> Response:
         """Send a command to a query: one file in its control directory."""
@@ -305,11 +319,11 @@ def _number(request: Request, name: str) -> int | None:
 
 
 def _file(path: Path) -> Response:
-    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers=dict(HEADERS))
+    return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
 
 
 def _json(content: Any, status: int = 200) -> Response:
-    return JSONResponse(content, status_code=status, headers=dict(HEADERS))
+    return JSONResponse(content, status_code=status)
 
 
 def _rejected(status: int, message: str) -> Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from eventide._jvm import is_stopped
 from eventide.errors import PlanError
 from eventide.sinks.batch import SinkBatch
+from eventide.spark.history_totals import totals_of
 from eventide.spark.metrics import BatchMetrics, to_json
 from eventide.spark.pane_counts import WindowPanes, count_panes
 from eventide.spark.query import understood
@@ -24,6 +25,9 @@ from eventide.time import format_instant
 
 FILE = Path("eventide") / "history.jsonl"
 """The history of a query in its checkpoint."""
+
+OTHER_LINES = ("window", "failed", "totals")
+"""The keys of lines that are no batch of an operator."""
 
 WINDOWS = 40
 """The windows of a batch in the history of a checkpoint: its size is limited."""
@@ -38,7 +42,7 @@ _JAVA = "An error occurred while calling "
 
 
 class History:
-    """Appends the batches of a query to a file. A full file replaces the older one."""
+    """Appends the batches of a query to a file. A full file replaces the older one; the next begins with totals."""
 
     def __init__(self, path: str | Path, *, most: int = _MOST, windows: int = TRACED_WINDOWS) -> None:
         self.path = Path(path)
@@ -62,13 +66,14 @@ class History:
         self.path.touch()
 
     def _append(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
         if not self._complete:
             self.create()
             _delete_incomplete_line(self.path)
         self._complete = False  # until the line is written
         if self.path.is_file() and self.path.stat().st_size > self._most:
+            lines = [{"totals": totals_of(_entries(self.path))}, *lines]
             self.path.replace(older_file(self.path))
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
         with self.path.open("ab") as file:
             file.write(text.encode("utf-8", "replace"))
         self._complete = True
@@ -161,6 +166,15 @@ def history_file(checkpoint: str) -> Path | None:
 def older_file(file: Path) -> Path:
     """Return the file that a full history file becomes."""
     return file.with_name(f"{file.stem}.older{file.suffix}")
+
+
+def _entries(file: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the readable lines of a history, those of its older file first."""
+    for path in (older_file(file), file):
+        for line in read_lines(path)[0] if path.is_file() else ():
+            with suppress(ValueError):
+                if isinstance(entry := json.loads(line), dict):
+                    yield entry
 
 
 def read_lines(file: Path, offset: int = 0) -> tuple[list[bytes], int]:

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from eventide.errors import cause_text
 from eventide.metrics import LateWarning
-from eventide.spark.batch_history import older_file
+from eventide.spark.batch_history import OTHER_LINES, older_file
 from eventide.spark.metrics import BatchMetrics, from_json
 from eventide.spark.metrics_listener import follow, publish
 from eventide.spark.sink_delivery import OnBatch, warn_of_late_rows
@@ -80,7 +80,7 @@ class FollowedHistory(Sequence[BatchMetrics]):
             try:
                 entries = list(self._lines.read())
                 self.has_failure = any("failed" in entry for entry in entries) or self.has_failure
-                metrics = [from_json(entry) for entry in entries if "window" not in entry and "failed" not in entry]
+                metrics = [from_json(entry) for entry in entries if entry.keys().isdisjoint(OTHER_LINES)]
                 for _, batch in groupby(metrics, lambda operator: operator.batch):
                     self._report(list(batch))
             finally:

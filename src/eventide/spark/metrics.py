@@ -52,6 +52,7 @@ SUMS = (
 _TARGETS = {"advance_watermark": "to", "end": "input"}  # the field with a command's target; of others: ``origin``
 _MAX_IDLE = 100  # idle origins that are listed
 _MAX_GAPS = 12  # runs of missing sequence numbers that are listed
+_PLAIN_DETAILS = ("operation", "least_origin", "origin_column", "origins", "idle", "gaps", "forgotten_origins")
 _TIMINGS = ("EARLY", "ON_TIME", "LATE")
 _PLAIN_COUNTS = ("rows", "kept", "late")
 _INSTANTS = ("at", "watermark", "previous_watermark")
@@ -155,8 +156,9 @@ def progress_detail(
         "previous_watermark": before,
         "commands": effects_to_json(commands),
         "least_origin": watermark.least_origin,
+        "origin_column": watermark.origin_column,
         "origins": watermark.origins,
-        "idle_origins": list(watermark.idle_origins[:_MAX_IDLE]),
+        "idle_origins": _idle(watermark),
         "idle": len(watermark.idle_origins),
         "gaps": len(watermark.gaps),
         "slowest": watermark.slowest,
@@ -169,6 +171,12 @@ def progress_detail(
     if late_times:
         facts["late_times"] = list(late_times)
     return json.dumps(facts)
+
+
+def _idle(watermark: WatermarkMetrics) -> list[str | None]:
+    """Return idle origins: first those whose watermarks are listed."""
+    listed = {name for name, _ in watermark.slowest}
+    return sorted(watermark.idle_origins, key=lambda name: name not in listed)[:_MAX_IDLE]
 
 
 def _ranges(watermark: WatermarkMetrics) -> list[tuple[str | None, int, int, int]]:
@@ -194,6 +202,7 @@ class BatchMetrics(Metrics):
     depth: int  # of the operator in a chain of pipelines
     at: datetime  # the batch's time
     watermark_key: int = 0
+    origin_column: str | None = None  # the column with the names of origins; None with several inputs
     pages: int = 0
     state_bytes: int = 0
     written: int = 0  # bytes of state that the batch wrote
@@ -283,14 +292,9 @@ def batch_metrics(
         watermark=known_datetime(watermark),
         drained=watermark == MAX,
         watermark_key=watermark_key,
-        least_origin=detail.get("least_origin"),
-        origins=detail.get("origins", 0),
         idle_origins=tuple(detail.get("idle_origins", ())),
         slowest=tuple((name, known_datetime(time)) for name, time in detail.get("slowest", ())),
         renumbered_origins=tuple(detail.get("renumbered_origins", ())),
-        forgotten_origins=detail.get("forgotten_origins", 0),
-        gaps=detail.get("gaps", 0),
-        operation=detail.get("operation", "window"),
         seconds=seconds,
         phases=dict(phases or {}),
         event_times=_event_times(detail.get("event_times"), as_datetime),
@@ -300,6 +304,7 @@ def batch_metrics(
         gap_ranges=tuple(
             Gap(origin, first, last, as_datetime(since)) for origin, first, last, since in detail.get("gap_ranges", ())
         ),
+        **{name: detail[name] for name in _PLAIN_DETAILS if name in detail},
         **counts,
     )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
@@ -59,8 +60,10 @@ INSTRUMENTS = {
     "origins": Instrument("gauge", "Known origins"),
     "idle_origins": Instrument("gauge", "Origins that are idle"),
     "gaps": Instrument("gauge", "Runs of missing sequence numbers"),
-    "watermark_seconds": Instrument("gauge", "The watermark, in seconds since the epoch", "watermark_key"),
-    "lag_seconds": Instrument("gauge", "Time from the watermark to the batch time"),
+    "watermark_seconds": Instrument(
+        "gauge", "The watermark, in seconds since the epoch; +Inf once drained", "watermark_key"
+    ),
+    "lag_seconds": Instrument("gauge", "Time from the watermark to the time of the last batch"),
 }
 
 _LABELLED = ("dead", "panes")
@@ -93,7 +96,9 @@ def samples(metrics: BatchMetrics) -> Iterator[Sample]:
     for name in _LABELLED:
         for label, number in getattr(metrics, name).items():
             yield Sample(name, number, label)
-    yield Sample("idle_origins", len(metrics.idle_origins))
+    yield Sample("idle_origins", metrics.idle)
+    if metrics.drained:
+        yield Sample("watermark_seconds", math.inf, str(metrics.watermark_key))
     if metrics.watermark is not None and metrics.lag is not None:
         yield Sample("watermark_seconds", metrics.watermark.timestamp(), str(metrics.watermark_key))
         yield Sample("lag_seconds", metrics.lag.total_seconds())

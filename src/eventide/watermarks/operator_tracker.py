@@ -184,9 +184,10 @@ class OperatorTracker:
         waiting = self._all.waited_for(self.key)
         slowest = min(waiting, key=lambda edge: self._inputs[edge].time, default=None)
         name = None if slowest is None else self.names[slowest]
+        holder = None if name is None else _within(name, by_input[name].least_origin)
         return WatermarkMetrics(
             watermark=self.time,
-            least_origin=None if name is None else _within(name, by_input[name].least_origin),
+            least_origin=holder,
             origins=sum(metrics.origins for metrics in by_input.values()),
             idle_origins=tuple(
                 _within(name, origin)
@@ -198,7 +199,7 @@ class OperatorTracker:
                 for name, metrics in by_input.items()
                 for gap in metrics.gaps
             ),
-            slowest=_slowest(by_input),
+            slowest=_slowest(by_input, name),
             renumbered_origins=tuple(
                 _within(name, origin) for name, metrics in by_input.items() for origin in metrics.renumbered_origins
             ),
@@ -271,6 +272,13 @@ def _within(name: str, origin: str | None) -> str:
     return name if origin is None else f"{name}: {origin}"
 
 
-def _slowest(by_input: Mapping[str, WatermarkMetrics]) -> tuple[tuple[str | None, int], ...]:
+def _slowest(by_input: Mapping[str, WatermarkMetrics], waited_for: str | None) -> tuple[tuple[str | None, int], ...]:
+    """The slowest origins of all inputs, with the one that holds back the input that is waited for."""
     times = [(_within(name, origin), time) for name, metrics in by_input.items() for origin, time in metrics.slowest]
-    return tuple(sorted(times, key=itemgetter(1))[:SHOWN])
+    slowest = sorted(times, key=itemgetter(1))[:SHOWN]
+    if slowest and waited_for is not None:
+        metrics = by_input[waited_for]
+        holder = _within(waited_for, metrics.least_origin)
+        if holder not in (name for name, _ in slowest):  # idle origins are slower, or this input has no origins
+            slowest = [*slowest[: SHOWN - 1], (holder, dict(times).get(holder, metrics.watermark))]
+    return tuple(sorted(slowest, key=itemgetter(1)))

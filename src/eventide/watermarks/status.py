@@ -42,8 +42,10 @@ class WatermarkMetrics:
     idle_origins: tuple[str | None, ...]
     gaps: tuple[OriginGap, ...]
     slowest: tuple[tuple[str | None, int], ...] = ()
-    """The origins with the least watermarks, at most ``SHOWN``."""
+    """The origins with the least watermarks, at most ``SHOWN``, and always the one that holds the watermark back."""
     renumbered_origins: tuple[str | None, ...] = ()
     """Origins that in the last batch sent a number again with a later time: their numbering has restarted."""
     forgotten_origins: int = 0
     """The number of origins that the last batch forgot."""
+    origin_column: str | None = None
+    """The column whose values are the names of origins; None without one, and with several inputs."""

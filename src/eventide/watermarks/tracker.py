@@ -248,7 +248,10 @@ class InputTracker:
         waited_for = NO_INTS if self._expected.waiting else self._coalescer.waited_for(self.key)
         times = self._coalescer.times(self.key)
         named = present[present != SOURCE]
-        slowest = named[np.argsort(times[named], kind="stable")[:SHOWN]]
+        holder = int(waited_for[np.argmin(times[waited_for])]) if len(waited_for) else None
+        slowest = named[np.argsort(times[named], kind="stable")[:SHOWN]].tolist()
+        if holder not in (None, SOURCE, *slowest):  # idle origins may be slower than the one that is waited for
+            slowest[-1] = holder
         unpolled, shift = self._clock.unpolled if self._clock else 0, self.strategy.options.shift
         gaps = [
             OriginGap(self._origins.name(gap.origin), gap.first - shift, gap.last - shift, gap.since + unpolled)
@@ -257,13 +260,14 @@ class InputTracker:
         ]
         return WatermarkMetrics(
             watermark=self.time,
-            least_origin=self._name(waited_for[np.argmin(times[waited_for])]) if len(waited_for) else None,
+            least_origin=None if holder is None else self._name(holder),
             origins=len(named) or int(not self.strategy.options.origin),
             idle_origins=tuple(self._name(number) for number in np.flatnonzero(status == IDLE) if number != SOURCE),
             gaps=tuple(gaps),
             slowest=tuple((self._name(number), int(times[number])) for number in slowest),
             renumbered_origins=tuple(self._name(number) for number in self._sequences.renumbered[:SHOWN]),
             forgotten_origins=len(self._forgotten),
+            origin_column=self.strategy.options.origin,
         )
 
     def snapshot(self) -> dict[str, Any]:

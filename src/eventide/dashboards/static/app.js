@@ -146,7 +146,7 @@ function showTexts({ points, panes, density, traced }) {
   setText("batches-text", time ? `${plural(all, "batch", "batches")}, ${seconds(time / all)} on average, ${seconds(longest)} at most, ${short(rows / time)} rows/s.`
     : "The history has no durations.");
   const lags = points.lag.filter((lag) => lag !== null);
-  setText("lag-text", lags.length ? `${duration(lags.at(-1))} now, at most ${duration(Math.max(...lags))} in this range.` : "No watermark is known in this range.");
+  setText("lag-text", lags.length ? `${duration(lags.at(-1))} at the last batch, at most ${duration(Math.max(...lags))} in this range.` : "No watermark is known in this range.");
   setText("latency-text", latencyText(points));
   const total = (name) => points[name].reduce((sum, number) => sum + number, 0);
   setText("emitted-text", `${count(total("early"))} early, ${count(total("on_time"))} on time, ${count(total("late_panes"))} late, ${count(total("retractions"))} retracted in this range.`);
@@ -167,21 +167,21 @@ function latencyText(points) {
   const parts = LATENCY.map(([name, label]) => [points[name][newest] ?? 0, label]);
   const sum = parts.reduce((total, [value]) => total + value, 0);
   const largest = parts.filter(([value]) => Math.abs(value) >= 1000).sort((a, b) => b[0] - a[0]);
-  return `About ${duration(sum)} now: ${largest.map(([value, label]) => `${duration(value)} ${label}`).join(" + ")}.`;
+  return `About ${duration(sum)} at the last batch: ${largest.map(([value, label]) => `${duration(value)} ${label}`).join(" + ")}.`;
 }
 
 function showSummary(query) {
-  const first = state.query === null;
+  const first = state.query === null, ended = state.query?.at !== query.at; // a batch has ended
   state.query = query;
   panels.showHeader(query);
   panels.showFacts(query);
   panels.showOrigins(query, confirmCommand);
   panels.showCommands(query.commands, query.running);
-  panels.showFate(query.fate);
+  panels.showFate(query);
   panels.showState(query);
   const live = query.running === true ? "live" : query.running === false ? "the query does not run" : "";
   setText("live", live);
-  if (first || state.follow) reload(first ? 0 : 300);
+  if (ended && (first || state.follow)) reload(first ? 0 : 300);
 }
 
 function follow(id) {
@@ -261,12 +261,12 @@ async function showList() {
   const { queries } = await get("/api/queries");
   byId("no-queries").hidden = queries.length > 0;
   fill(byId("queries"), ...queries.map((query) => {
-    const letters = Object.values(query.fate.dead).reduce((sum, number) => sum + number, 0);
+    const { late, dead } = panels.unusedRows(query);
     const ago = query.at === null ? "none yet" : `${duration(Math.max(0, Date.now() * 1000 - query.at))} ago`;
     const number = (value) => el("td", { class: "number wide" }, count(value));
     return el("tr", {}, el("td", { class: "name" }, el("a", { href: `#/${encodeURIComponent(query.id)}` }, query.id)),
       el("td", {}, el("span", { class: panels.healthClass(query.health.word) }, query.health.word)),
-      el("td", { class: "why" }, query.health.why), number(query.fate.rows), number(query.fate.late), number(letters),
+      el("td", { class: "why" }, query.health.why), number(query.fate.rows), number(late), number(dead),
       el("td", { class: "wide" }, ago));
   }));
   return queries;

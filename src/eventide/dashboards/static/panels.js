@@ -25,12 +25,13 @@ export function showHeader(query) {
 
 export function showFacts(query) {
   const running = { true: "yes", false: "no", null: "unknown" }[query.running];
-  const ago = query.at === null ? "" : duration(Math.max(0, Date.now() * 1000 - query.at));
+  const age = Math.max(0, Date.now() * 1000 - query.at);
+  const behind = query.at - query.watermark + (query.running ? age : 0); // it grows while no batch ends
   const entries = [
     ["watermark (UTC)", query.drained ? "drained" : instant(query.watermark)],
-    ["behind the clock", query.drained || query.watermark === null ? "–" : duration(query.at - query.watermark)],
+    ["behind the clock", query.drained || query.watermark === null ? "–" : duration(behind)],
     ["batch", query.batch === null ? "none yet" : `${count(query.batch)}`],
-    ["last batch", query.at === null ? "–" : `${ago} ago`],
+    ["last batch", query.at === null ? "–" : `${duration(age)} ago`],
     ["open windows", count(query.state.open_windows)],
     ["running", running],
   ];
@@ -52,7 +53,7 @@ export function showOrigins(query, send) {
   byId("drain").hidden = !control;
   const first = query.gap_ranges[0];
   byId("skip-gap").hidden = !(control && query.gaps && !(first && origins.some(({ name }) => name === first.origin)));
-  const most = Math.max(...origins.map((origin) => origin.lag ?? 0), 1);
+  const most = Math.max(...origins.map((origin) => (origin.idle ? 0 : origin.lag ?? 0)), 1); // idle ones may be far away
   const focused = document.activeElement?.dataset?.key;
   fill(byId("origins"), ...origins.map((origin) => originRow(origin, most, query, control, send)));
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
@@ -99,12 +100,29 @@ export function showCommands({ pending, applied }, running) {
   }
 }
 
-export function showFate({ rows, kept, late, dead, kept_as: keptAs, balanced, refined }) {
-  const reasons = Object.entries(dead), letters = reasons.reduce((sum, [, number]) => sum + number, 0);
+const lettersOf = ({ dead }) => Object.values(dead).reduce((sum, number) => sum + number, 0);
+
+/** Rows in = rows in windows + late + dead, of one operator. */
+function equation({ rows, kept, late, dead, kept_as: keptAs, balanced }, letters) {
+  const reasons = Object.entries(dead);
   const why = reasons.length ? ` (${reasons.map(([reason, number]) => `${count(number)} ${reason}`).join(", ")})` : "";
-  fill(byId("equation"), el("b", {}, plural(rows, "row")), " in = ", el("b", { class: "kept" }, count(kept)),
+  return [el("b", {}, plural(rows, "row")), " in = ", el("b", { class: "kept" }, count(kept)),
     ` ${keptAs} + `, el("b", { class: "c-late" }, count(late)), " late + ",
-    el("b", { class: "c-dead" }, count(letters)), ` dead${why} `, balanced ? "✓" : "✗");
+    el("b", { class: "c-dead" }, count(letters)), ` dead${why} `, balanced ? "✓" : "✗"];
+}
+
+/** The late rows and dead letters of all operators. */
+export function unusedRows({ fate, later_fates: later }) {
+  const fates = [fate, ...later], sum = (number) => fates.reduce((total, each) => total + number(each), 0);
+  return { late: sum((each) => each.late), dead: sum(lettersOf) };
+}
+
+export function showFate({ fate, later_fates: later }) {
+  const { kept, late, refined, since } = fate, letters = lettersOf(fate);
+  const balanced = [fate, ...later].every((each) => each.balanced);
+  fill(byId("equation"), ...equation(fate, letters));
+  fill(byId("later-equations"), ...later.map((each) =>
+    el("li", {}, `Operator ${each.operator}: `, ...equation(each, lettersOf(each)))));
   const parts = [["b-kept", kept], ["b-late", late], ["b-dead", letters]].filter(([, number]) => number);
   fill(byId("fate-bar"), ...parts.map(([name, number]) => {
     const part = el("span", { class: name });
@@ -112,7 +130,8 @@ export function showFate({ rows, kept, late, dead, kept_as: keptAs, balanced, re
     return part;
   }));
   const adds = balanced ? "Every row is accounted for." : "The counts do not add up: the history is incomplete.";
-  setText("fate-note", `${adds} ${refined ? `${plural(refined, "row")} in windows arrived behind the watermark, within the allowed lateness.` : ""}`);
+  const counted = since === null ? "" : ` Counted since ${instant(since)}: the history does not hold earlier batches.`;
+  setText("fate-note", `${adds}${counted} ${refined ? `${plural(refined, "row")} in windows arrived behind the watermark, within the allowed lateness.` : ""}`);
 }
 
 export function showState(query) {
@@ -164,16 +183,22 @@ export function showWindows(data, chosen) {
   byId("life").hidden = !windows.size;
   const select = byId("window");
   const keep = chosen ?? select.value;
-  const newest = [...windows].sort((a, b) => b[1][0] - a[1][0]).slice(0, 60);
-  fill(select, ...newest.map(([key, [start, end]]) => el("option", { value: key }, `${instant(start)} to ${instant(end)}`)));
-  if (keep && windows.has(keep)) {
-    if (!newest.some(([key]) => key === keep)) {
-      const [start, end] = windows.get(keep);
-      select.append(el("option", { value: keep }, `${instant(start)} to ${instant(end)}`));
-    }
-    select.value = keep;
-  }
+  const shown = [...windows].sort((a, b) => b[1][0] - a[1][0]).slice(0, 60);
+  if (keep && windows.has(keep) && !shown.some(([key]) => key === keep)) shown.push([keep, windows.get(keep)]);
+  showOptions(select, shown.map(([key, [start, end]]) => [key, `${instant(start)} to ${instant(end)}`]));
+  if (keep && windows.has(keep) && select.value !== keep) select.value = keep;
   showLife(data, select.value);
+}
+
+/** Adds and removes options where they differ. Others stay, so that a list that is open or has the focus keeps both. */
+function showOptions(select, entries) {
+  const wanted = new Set(entries.map(([value]) => value));
+  for (const option of [...select.options]) if (!wanted.has(option.value)) option.remove();
+  const known = new Map([...select.options].map((option) => [option.value, option]));
+  entries.forEach(([value, text], i) => {
+    const option = known.get(value) ?? el("option", { value }, text);
+    if (select.options[i] !== option) select.insertBefore(option, select.options[i] ?? null);
+  });
 }
 
 /** Lists what happened to a window: its rows as far as the history has them, the watermark, panes and retractions. */
