@@ -290,6 +290,53 @@ def test_labels_of_panes_are_drawn_where_they_fit(browser: Any, tmp_path: Path) 
         server.stop()
 
 
+# A context that records rectangles and texts in place of a canvas, and scales of one pixel per unit.
+STUB = """
+    const drawn = [];
+    const ctx = new Proxy({ drawn, measureText: (text) => ({ width: 7 * text.length }),
+        fillText: (text, x, y) => drawn.push([text, x, y]), fillRect: (...box) => drawn.push(box) },
+        { get: (target, name) => target[name] ?? (() => undefined), set: () => true });
+    const scale = { x: (time) => time, y: (time) => 1000 - time };
+    const { drawDensity, drawPaneLabels } = await import("/static/plane_marks.js");
+"""
+
+
+def test_a_label_of_the_plane_covers_neither_the_watermark_nor_a_late_row(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    script = f"""async ([watermark, late]) => {{ {STUB}
+        const panes = {{ start: [0], end: [80], at: [500], keys: [71], diff: [1], timing: ["EARLY"] }};
+        const points = {{ at: [400, 500], watermark }};
+        drawPaneLabels(ctx, scale, panes, [440], points, late);
+        return drawn.map(([text, x, y]) => [x, 1000 - y]);
+    }}"""
+    try:
+        page = Visit(browser, server).page
+        ((free_x, free_y),) = page.evaluate(script, [[90, 95], []])
+        ((x, y),) = page.evaluate(script, [[free_x, free_x], []])
+        assert x < free_x - 10 and y == free_y
+        ((x, y),) = page.evaluate(script, [[90, 95], [{"x": free_x, "y": 1000 - free_y}]])
+        assert x < free_x - 10 and y == free_y
+        crowd = [{"x": x, "y": 1000 - at} for x in range(0, 81, 8) for at in range(440, 501, 8)]
+        assert page.evaluate(script, [[90, 95], crowd]) == []
+    finally:
+        server.stop()
+
+
+def test_the_density_of_a_batch_ends_at_its_time_and_begins_at_the_batch_before(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    script = f"""async () => {{ {STUB}
+        const at = [100, 102, 103, 130, 400];
+        drawDensity(ctx, scale, {{ at, since: [100, 102, 103, 130, 400], low: at.map(() => 0), high: at.map(() => 50),
+            rows: at.map(() => [3]) }});
+        return drawn.map(([x, y, wide, tall]) => [1000 - y - tall, 1000 - y]);
+    }}"""
+    try:
+        drawn = Visit(browser, server).page.evaluate(script)
+        assert drawn == [[92, 100], [100, 102], [102, 103], [103, 130], [360, 400]]
+    finally:
+        server.stop()
+
+
 def test_the_life_of_a_window_has_its_rows_panes_and_watermark(browser: Any, tmp_path: Path) -> None:
     times = EventTimes(at(0), at(20), (4, 6))
     batches = [batch(number, watermark=at(number - 10), event_times=times) for number in range(5, 30, 5)]

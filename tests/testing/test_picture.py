@@ -285,8 +285,8 @@ def test_no_label_covers_another_label_or_the_watermark(
     root = drawing(Timeline(rows, watermarks, panes, notes))
     labels = label_boxes(root)
     assert not any(label.overlap(other) for number, label in enumerate(labels) for other in labels[:number])
-    beside = label_boxes(root, inside=False)  # a dot on the watermark hides the line under its value
-    assert not any(label.overlap(step) for label in beside for step in steps(root))
+    outside = label_boxes(root, inside=False)  # a dot on the watermark hides the line under its value
+    assert not any(label.overlap(step) for label in outside for step in steps(root))
 
 
 def test_labels_of_late_rows_dead_letters_and_notes_go_where_there_is_room() -> None:
@@ -301,10 +301,10 @@ def test_labels_of_late_rows_dead_letters_and_notes_go_where_there_is_room() -> 
     assert not any(label.overlap(other) for number, label in enumerate(labels) for other in labels[:number])
 
 
-def test_a_dot_that_another_dot_covers_has_its_label_beside_it_or_none() -> None:
+def test_a_dot_that_another_dot_covers_has_its_label_outside_or_none() -> None:
     rows = [Event(m(5), m(5), "1"), Event(m(5), m(5), "2"), Event(0, 0, "3"), Event(m(9), m(9), "4")]
     shown = [words(node) for node in of_class(drawing(Timeline(rows)), "event")]
-    assert sorted(shown) == ["1", "2", "3", "4"]  # beside it, there is room
+    assert sorted(shown) == ["1", "2", "3", "4"]  # outside there is room
     many = [Event(m(5), m(5), str(number)) for number in range(10, 99)]
     texts = [words(node) for node in of_class(drawing(Timeline(many)), "event")]
     assert len(texts) == len(many) and texts.count("") > 60

@@ -25,7 +25,7 @@ CROSS = "M-7,-4 L-4,-7 L0,-3 L4,-7 L7,-4 L3,0 L7,4 L4,7 L0,3 L-4,7 L-7,4 L-3,0 Z
 DIAMOND = "M0,-8 L8,0 L0,8 L-8,0 Z"
 
 _RADIUS, _SMALL_RADIUS = 10.5, 2.8
-_BESIDE_RADIUS = 5.0  # of a dot whose label does not fit into it
+_PLAIN_RADIUS = 5.0  # of a dot whose label does not fit into it
 _SHAPE_RADIUS = 8.0  # of crosses and diamonds
 _COVERED = 0.15  # share of dots that may cover another one
 _MOST_DOTS = 1500
@@ -53,12 +53,12 @@ def draw(timeline: Timeline, across: Axis, up: Axis) -> str:
         places.occupy(Box(across.first, up.position(note.at) - 1, _NOTE_LINE, 2))
     notes = "".join(_note(note, places, across, up) for note in timeline.notes)
     aside = {number for number, dot in enumerate(dots) if dot.fate != "window"}
-    beside = _labels_beside(dots, aside, places, across, up)
+    outside = _outside_labels(dots, aside, places, across, up)
     tags = draw_pane_labels(timeline, places, across, up)
     if not small:
-        beside |= _labels_beside(dots, set(range(len(dots))) - aside - inside, places, across, up)
-    unlabelled_first = sorted(range(len(dots)), key=lambda n: n in aside or n in inside or n in beside)
-    rows = "".join(_event(dots[n], n in inside, beside.get(n), small, across, up) for n in unlabelled_first)
+        outside |= _outside_labels(dots, set(range(len(dots))) - aside - inside, places, across, up)
+    unlabelled_first = sorted(range(len(dots)), key=lambda n: n in aside or n in inside or n in outside)
+    rows = "".join(_event(dots[n], n in inside, outside.get(n), small, across, up) for n in unlabelled_first)
     bands = "".join(_band(note, across, up) for note in timeline.notes)
     line = _watermark(timeline.watermarks, across, up)
     panes = draw_panes(timeline, across, up)
@@ -103,17 +103,17 @@ def _labelled_inside(dots: Sequence[Event], small: bool, places: Places, across:
             places.occupy(circle)
             texts.occupy(label)
         else:
-            places.avoid(around(x, y, _BESIDE_RADIUS))
+            places.avoid(around(x, y, _PLAIN_RADIUS))
     return inside
 
 
-def _labels_beside(dots: Sequence[Event], numbers: set[int], places: Places, across: Axis, up: Axis) -> dict[int, Box]:
+def _outside_labels(dots: Sequence[Event], numbers: set[int], places: Places, across: Axis, up: Axis) -> dict[int, Box]:
     """Return the places of labels next to their dots: to the right or the left, or above or below."""
     labels = {}
     for number in sorted(numbers):
         dot = dots[number]
         x, y, wide = across.position(dot.time), up.position(dot.at), text_width(dot.label, _FONT)
-        away = _RADIUS + 0.5  # beside any dot at this place
+        away = _RADIUS + 0.5  # clear of any dot at this place
         rights = [x + away, x - away - wide]
         level, above, below = y - _TEXT_HEIGHT / 2, y - away - _TEXT_HEIGHT, y + away
         middle = min(max(x - wide / 2, across.first), across.last - wide)
@@ -130,12 +130,12 @@ def _event(event: Event, inside: bool, label: Box | None, small: bool, across: A
     if event.fate != "window":
         shape = element("path", d=CROSS if event.fate == "late" else DIAMOND)
     else:
-        shape = element("circle", r=_SMALL_RADIUS if small else _RADIUS if inside else _BESIDE_RADIUS)
+        shape = element("circle", r=_SMALL_RADIUS if small else _RADIUS if inside else _PLAIN_RADIUS)
     words = ""
     if inside and event.label:
         words = element("text", text(event.label), class_="inside", y=4)
     elif label is not None:
-        words = _beside(event.label, label, x, y)
+        words = _outside(event.label, label, x, y)
     return element(
         "g",
         hover(_described(event)),
@@ -146,7 +146,7 @@ def _event(event: Event, inside: bool, label: Box | None, small: bool, across: A
     )
 
 
-def _beside(label: str, place: Box, x: float, y: float) -> str:
+def _outside(label: str, place: Box, x: float, y: float) -> str:
     """Return a text that is aligned to its dot, however wide its font is."""
     anchor, left = "start", place.x
     if place.x + place.width <= x:

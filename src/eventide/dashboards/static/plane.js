@@ -89,8 +89,9 @@ export class Plane {
     marks.drawIdeal(ctx, scale, this.view);
     marks.drawPanes(ctx, scale, panes, this.starts);
     marks.drawWatermark(ctx, scale, points);
-    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts, points);
-    this.crowded = marks.drawMarks(ctx, this.lateRows(scale, true), "late", marks.cross);
+    const late = this.lateRows(scale, true);
+    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts, points, late);
+    this.crowded = marks.drawMarks(ctx, late, "late", marks.cross);
     ctx.restore();
     ctx.save();
     ctx.beginPath(); ctx.rect(this.left, TOP, GUTTER, height - TOP - BOTTOM); ctx.clip();

@@ -6,6 +6,7 @@ const COLOURS = { EARLY: "early", ON_TIME: "on-time", LATE: "late" };
 const IMPORTANCE = { ON_TIME: 0, LATE: 1, EARLY: 2 }; // of labels, where not all fit
 const WASH = 0.13, EDGE = 2.5, TAG_HEIGHT = 16, TAG_GAP = 2;
 const CELL = 8; // pixels of a cell in which marks are added up
+const TALLEST = 40; // pixels of the density of a batch
 const BAR = 16; // pixels of the longest bar
 const CROWDED = 0.3; // share of marks that may share a cell with others
 
@@ -16,8 +17,8 @@ export function drawDensity(ctx, { x, y }, { at, since, low, high, rows }) {
   const colour = css("density");
   at.forEach((time, i) => {
     const bins = rows[i], wide = (high[i] - low[i]) / bins.length;
-    const below = i ? at[i - 1] : since[i];
-    const top = y(time), tall = Math.min(Math.max(y(below) - top, 4), 40);
+    const top = y(time); // a cell begins at the batch before, so that no row seems to arrive at another time
+    const tall = Math.min(Math.max(i ? y(at[i - 1]) - top : Math.max(y(since[i]) - top, CELL), 1), TALLEST);
     bins.forEach((number, bin) => {
       if (!number) return;
       const from = x(low[i] + bin * wide), to = x(low[i] + (bin + 1) * wide);
@@ -106,9 +107,9 @@ export function drawPanes(ctx, { x, y }, panes, starts) {
   });
 }
 
-/** The number of keys of panes as labels, beside the watermark where possible; one that does not fit is left out. */
-export function drawPaneLabels(ctx, scale, panes, starts, points) {
-  const taken = [], line = watermarkBoxes(scale, points);
+/** The number of keys of panes as labels that cover no other label, no late row and not the watermark, or are left out. */
+export function drawPaneLabels(ctx, scale, panes, starts, points, late) {
+  const taken = [...watermarkBoxes(scale, points), ...late.map(({ x, y }) => ({ x: x - 5, y: y - 5, wide: 10, tall: 10 }))];
   const emissions = new Map();
   panes.start.forEach((from, i) => {
     const key = `${from} ${panes.end[i]} ${panes.at[i]}`;
@@ -130,11 +131,11 @@ export function drawPaneLabels(ctx, scale, panes, starts, points) {
     const widths = texts.map((text) => ctx.measureText(text).width + 10);
     const wide = widths.reduce((sum, width) => sum + width + TAG_GAP, -TAG_GAP);
     const i = shown.at(-1), left = scale.x(panes.start[i]), right = scale.x(panes.end[i]), top = scale.y(panes.at[i]);
-    if (wide + 6 > right - left || scale.y(starts[i]) - top < TAG_HEIGHT + 6) return false;
-    const boxes = [1, 0.75, 0.5, 0.25, 0].map((share) =>
-      ({ x: left + 3 + share * (right - left - wide - 6), y: top + 6, wide, tall: TAG_HEIGHT }));
-    const free = boxes.filter((box) => !taken.some((other) => overlap(box, other)));
-    const box = free.find((candidate) => !line.some((step) => overlap(candidate, step))) ?? free[0];
+    if (wide + 6 > right - left) return false;
+    const lines = [0, 1, 2].map((number) => top + 6 + number * (TAG_HEIGHT + 3)).filter((y) => y + TAG_HEIGHT <= scale.y(starts[i]));
+    const boxes = lines.flatMap((y) => [1, 0.75, 0.5, 0.25, 0].map((share) =>
+      ({ x: left + 3 + share * (right - left - wide - 6), y, wide, tall: TAG_HEIGHT })));
+    const box = boxes.find((candidate) => !taken.some((other) => overlap(candidate, other)));
     if (!box) return false;
     taken.push(box);
     let at = box.x;
