@@ -29,7 +29,7 @@ _PLAIN_RADIUS = 5.0  # of a dot whose label does not fit into it
 _SHAPE_RADIUS = 8.0  # of crosses and diamonds
 _COVERED = 0.15  # share of dots that may cover another one
 _MOST_DOTS = 1500
-_MOST_SHAPES = 400  # crosses, or diamonds
+_MOST_SHAPES = 200  # crosses, or diamonds
 _FONT, _NOTE_FONT = 12.0, 13.0
 _TEXT_HEIGHT = 14.0
 _LINE = 6.0  # the watermark, with room around it
@@ -159,7 +159,7 @@ def _outside(label: str, place: Box, x: float, y: float) -> str:
 
 def _described(event: Event) -> str:
     label = f"{event.label}: " if event.label else ""
-    time = f"event time {format_instant(event.time)}" if event.time > MIN else "no event time"
+    time = f"event time {format_instant(event.time)}" if event.time > MIN else "no known event time"
     number = f"{event.rows:,} rows, " if event.rows > 1 else ""
     return f"{label}{number}{time}, arrived {format_instant(event.at)}, {_FATES[event.fate]}"
 
@@ -176,14 +176,18 @@ def _watermark(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) ->
 
 
 def _watermark_boxes(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) -> list[Box]:
-    """Return what the staircase covers, so that labels avoid it."""
+    """Return what the staircase covers, so that labels avoid it. Steps of less than a pixel are combined."""
+    corners: list[tuple[float, float]] = []
+    for at, time in sorted(watermarks):
+        x, y = across.position(time), up.position(at)
+        if not corners or math.dist(corners[-1], (x, y)) >= 1:
+            corners.append((x, y))
     boxes = []
-    for (at, time), (later, next_time) in pairwise(sorted(watermarks)):
-        x, y, x2, y2 = across.position(time), up.position(at), across.position(next_time), up.position(later)
+    for (x, y), (x2, y2) in pairwise(corners):
         boxes.append(Box(x - _LINE / 2, y2, _LINE, y - y2))
         boxes.append(Box(min(x, x2), y2 - _LINE / 2, abs(x2 - x), _LINE))
-    for at, time in sorted(watermarks)[-1:]:  # it holds until the end of the drawing
-        boxes.append(Box(across.position(time) - _LINE / 2, up.last, _LINE, up.position(at) - up.last))
+    for x, y in corners[-1:]:  # it holds until the end of the drawing
+        boxes.append(Box(x - _LINE / 2, up.last, _LINE, y - up.last))
     return boxes
 
 

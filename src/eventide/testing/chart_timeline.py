@@ -136,17 +136,24 @@ class Axis:
         return "" if date == "1970-01-01" or self.step % _DAY == 0 else date
 
 
-def event_axis(timelines: Iterable[Timeline], first: float, last: float) -> Axis:
+def event_axis(timelines: Sequence[Timeline], first: float, last: float) -> Axis:
     """Return the axis of event time, wide enough for every row and window."""
     instants: list[int] = []
+    aside: list[int] = []
     marks: list[int] = []
     for timeline in timelines:
-        instants += [event.time for event in timeline.events]
+        instants += [event.time for event in timeline.events if event.fate == "window"]
+        aside += [event.time for event in timeline.events if event.fate != "window"]
         instants += [bound for pane in timeline.panes for bound in (pane.start, pane.end)]
         instants += [bound for density in timeline.densities for bound in (density.low, density.high)]
         marks += [time for _, time in timeline.watermarks]
-    # A watermark far from all data is drawn at the edge, so that it does not compress the rest.
-    return _axis(_finite(instants) or _finite(marks), first, last, pad=0.0)
+    # What is far from all data is drawn at the edge, so that it does not compress the rest. Tests have no such rows.
+    known = _finite(instants) or _finite(aside) or _finite(marks)
+    low, high = min(known, default=0), max(known, default=0)
+    room = (high - low) / 2 if any(timeline.densities for timeline in timelines) else MAX
+    return _axis(
+        [*known, *(time for time in _finite(aside) if low - room <= time <= high + room)], first, last, pad=0.0
+    )
 
 
 def processing_axis(timelines: Iterable[Timeline], first: float, last: float) -> Axis:
