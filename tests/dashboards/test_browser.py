@@ -188,6 +188,66 @@ def test_the_plane_zooms_and_pans_with_the_keyboard_and_hover_explains(browser: 
         server.stop()
 
 
+def test_the_details_of_panes_late_rows_and_dead_letters_are_read_with_the_keyboard(
+    browser: Any, tmp_path: Path
+) -> None:
+    batches = [batch(number) for number in range(30)]
+    batches[20] = batch(20, late=3, late_times=((at(4), 2),), dead={"null_time": 1})
+    panes = [pane(10), WindowPanes(25, NOON, NOON + 5 * SECOND, "LATE", -1, 2, NOON + 25 * SECOND)]
+    server = ev.dashboard(write(tmp_path / "revenue", batches, panes), token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        page.focus("#plane")
+        texts = []
+        for _ in range(6):
+            page.keyboard.press("p")
+            texts.append(visit.text("plane-item"))
+        day = "2026-03-01 12:00"
+        assert texts == [
+            f"retraction, 2 keys; window {day}:00; to {day}:05; retracted {day}:25 in batch 25",
+            f"1 dead letter; 1 null_time; arrived {day}:20",
+            f"2 late rows; event time about {day}:04; arrived {day}:20",
+            f"1 late row; event time unknown; arrived {day}:20",
+            f"on time pane, 2 keys; window {day}:10; to {day}:15; emitted {day}:10 in batch 10",
+            "This is the oldest in sight",
+        ]
+        page.keyboard.press("Enter")
+        assert page.input_value("#window") == f"{NOON + 10 * SECOND} {NOON + 15 * SECOND}"
+        page.keyboard.press("n")
+        assert visit.text("plane-item") == texts[3]
+        page.keyboard.press("Escape")
+        assert visit.text("plane-item") == "" and visit.problems == []
+    finally:
+        server.stop()
+
+
+def test_the_plane_shows_the_newest_batches_until_one_asks_for_the_whole_history(browser: Any, tmp_path: Path) -> None:
+    checkpoint = write(tmp_path / "revenue", [batch(number) for number in range(1000)])
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        assert "The newest 201 of 1,000 batches: Fit shows the whole history." in visit.text("plane-text")
+        assert visit.text("batches-text").startswith("201 batches")
+        write(checkpoint, [batch(1000)])
+        visit.until(lambda: visit.text("batch-rows").startswith("1000"))
+        assert visit.text("batches-text").startswith("201 batches")
+        page.click("#fit")
+        visit.until(lambda: visit.text("batches-text").startswith("1,001 batches"))
+        assert "The newest" not in visit.text("plane-text")
+        page.click("#follow")
+        visit.until(lambda: visit.text("batches-text").startswith("201 batches"))
+        assert page.get_attribute("#follow", "aria-pressed") == "true"
+        page.focus("#plane")
+        page.keyboard.press("+")
+        page.keyboard.press("f")  # a closer view follows in its size
+        visit.until(lambda: not visit.text("batches-text").startswith("201 batches"))
+        assert page.get_attribute("#follow", "aria-pressed") == "true" and visit.problems == []
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize("button", [True, False], ids=["button", "key"])
 def test_the_watermark_stays_in_sight_however_often_one_zooms(browser: Any, tmp_path: Path, button: bool) -> None:
     far_behind = [batch(number, watermark=at(number - 100)) for number in range(60)]  # away from the ideal line
@@ -332,7 +392,7 @@ def test_the_density_of_a_batch_ends_at_its_time_and_begins_at_the_batch_before(
     }}"""
     try:
         drawn = Visit(browser, server).page.evaluate(script)
-        assert drawn == [[92, 100], [100, 102], [102, 103], [103, 130], [360, 400]]
+        assert drawn == [[98, 100], [100, 102], [102, 103], [103, 130], [360, 400]]
     finally:
         server.stop()
 

@@ -38,7 +38,7 @@ def draw_densities(densities: Sequence[Density], across: Axis, up: Axis) -> str:
     boxes: dict[Box, int] = {}
     for number, density in enumerate(densities):
         top = up.position(density.at)
-        before = up.position(densities[number - 1].at) if number else top + _CELL
+        before = up.position(densities[number - 1].at) if number else top + _first_height(densities, up)
         high = min(max(before - top, 1.0), _TALLEST)
         wide = (density.high - density.low) / len(density.rows)
         for index, rows in enumerate(density.rows):
@@ -46,6 +46,12 @@ def draw_densities(densities: Sequence[Density], across: Axis, up: Axis) -> str:
                 left, right = (across.position(int(density.low + place * wide)) for place in (index, index + 1))
                 boxes[Box(left, top, max(right - left, 2.0), high)] = rows
     return _shaded(boxes)
+
+
+def _first_height(densities: Sequence[Density], up: Axis) -> float:
+    """Return the height of the first cells, whose batch before is unknown: that of the second, or of a cell."""
+    tops = [up.position(density.at) for density in densities[:2]]
+    return min(tops[0] - tops[-1] or _CELL, _CELL)
 
 
 def _bands(arrivals: Iterable[float]) -> Mapping[float, float]:

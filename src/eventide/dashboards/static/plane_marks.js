@@ -18,7 +18,8 @@ export function drawDensity(ctx, { x, y }, { at, since, low, high, rows }) {
   at.forEach((time, i) => {
     const bins = rows[i], wide = (high[i] - low[i]) / bins.length;
     const top = y(time); // a cell begins at the batch before, so that no row seems to arrive at another time
-    const tall = Math.min(Math.max(i ? y(at[i - 1]) - top : Math.max(y(since[i]) - top, CELL), 1), TALLEST);
+    const before = i ? y(at[i - 1]) : Math.max(y(since[0]), top + Math.min(at.length > 1 ? top - y(at[1]) : CELL, CELL));
+    const tall = Math.min(Math.max(before - top, 1), TALLEST);
     bins.forEach((number, bin) => {
       if (!number) return;
       const from = x(low[i] + bin * wide), to = x(low[i] + (bin + 1) * wide);
@@ -132,7 +133,7 @@ export function drawPaneLabels(ctx, scale, panes, starts, points, late) {
     const wide = widths.reduce((sum, width) => sum + width + TAG_GAP, -TAG_GAP);
     const i = shown.at(-1), left = scale.x(panes.start[i]), right = scale.x(panes.end[i]), top = scale.y(panes.at[i]);
     if (wide + 6 > right - left) return false;
-    const lines = [0, 1, 2].map((number) => top + 6 + number * (TAG_HEIGHT + 3)).filter((y) => y + TAG_HEIGHT <= scale.y(starts[i]));
+    const lines = [0, 1, 2, 3, 4, 5, 6].map((number) => top + 6 * (number + 1)).filter((y) => y + TAG_HEIGHT <= scale.y(starts[i]));
     const boxes = lines.flatMap((y) => [1, 0.75, 0.5, 0.25, 0].map((share) =>
       ({ x: left + 3 + share * (right - left - wide - 6), y, wide, tall: TAG_HEIGHT })));
     const box = boxes.find((candidate) => !taken.some((other) => overlap(candidate, other)));
@@ -206,4 +207,10 @@ export function diamond(ctx, { x, y }, more) {
   const size = 4 + more;
   ctx.beginPath();
   ctx.moveTo(x, y - size); ctx.lineTo(x + size, y); ctx.lineTo(x, y + size); ctx.lineTo(x - size, y); ctx.fill();
+}
+
+/** Marks the item whose text is shown. */
+export function drawRing(ctx, { x, y }) {
+  ctx.strokeStyle = css("accent"); ctx.lineWidth = 2.5;
+  ctx.beginPath(); ctx.arc(x, y, 11, 0, 2 * Math.PI); ctx.stroke();
 }
