@@ -39,13 +39,13 @@ def hover(description: str) -> str:
 STYLE = """
 :root {
   --paper: #ffffff; --sheet: #faf9f6; --ink: #22262b; --soft: #6a7178; --line: #e4e2dc; --dot: #ffffff;
-  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --retraction: #b5277d; --dead: #7a3fb0;
+  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --retraction: #9c1c7c; --dead: #7139ac;
   --on-tag: #ffffff; --wash: 0.13;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #15181c; --sheet: #1b1f24; --ink: #e8e6e1; --soft: #9aa1a9; --line: #2d333a; --dot: #15181c;
-    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --retraction: #ee83bf; --dead: #c59bf5;
+    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --retraction: #db6eb5; --dead: #a480ff;
     --on-tag: #12151a; --wash: 0.18;
   }
 }
