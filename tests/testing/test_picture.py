@@ -155,6 +155,14 @@ def test_the_watermark_is_a_staircase_that_never_goes_back() -> None:
     assert len(set(across)) == 5
 
 
+def test_the_watermark_has_its_name_next_to_its_newest_part() -> None:
+    root = drawing(Timeline([Event(0, 0, "1"), Event(m(9), m(9), "2")], [(m(at), m(at - 2)) for at in range(2, 9)]))
+    (name,), (line,) = of_class(root, "line"), of_class(root, "watermark")
+    newest = float(re.findall(r"H([0-9.]+)", line.attrib["d"])[-1])
+    assert name.text == "watermark" and abs(float(name.attrib["x"]) - newest) < 90
+    assert of_class(drawing(Timeline([Event(0, 0, "1")])), "line") == []
+
+
 def test_a_watermark_beyond_all_data_does_not_squeeze_the_drawing() -> None:
     near = Timeline(TEN_INTEGERS.events, [(m(5), m(2))], TEN_INTEGERS.panes)
     far = Timeline(TEN_INTEGERS.events, [(m(5), m(2_000_000))], TEN_INTEGERS.panes)
@@ -232,6 +240,7 @@ def label_boxes(root: ET.Element, *, inside: bool = True) -> list[Box]:
         x, y = (float(number) for number in re.findall(r"-?[0-9.]+", event.attrib["transform"]))
         texts = [label for label in event.findall(f"{SVG}text") if inside or label.get("class") != "inside"]
         labels += [_text_box(label, x, y, 12) for label in texts]
+    labels += [_text_box(name, 0, 0, 12) for name in of_class(root, "line")]
     for note in of_class(root, "note"):
         labels += [_text_box(label, 0, 0, 13) for label in note.findall(f"{SVG}text")]
     return labels

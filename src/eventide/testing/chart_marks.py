@@ -57,12 +57,13 @@ def draw(timeline: Timeline, across: Axis, up: Axis) -> str:
     tags = draw_pane_labels(timeline, places, across, up)
     if not small:
         outside |= _outside_labels(dots, set(range(len(dots))) - aside - inside, places, across, up)
+    name = _watermark_name(timeline.watermarks, places, across, up)
     unlabelled_first = sorted(range(len(dots)), key=lambda n: n in aside or n in inside or n in outside)
     rows = "".join(_event(dots[n], n in inside, outside.get(n), small, across, up) for n in unlabelled_first)
     bands = "".join(_band(note, across, up) for note in timeline.notes)
     line = _watermark(timeline.watermarks, across, up)
     panes = draw_panes(timeline, across, up)
-    return bands + panes + _ideal(across, up) + cells + line + rows + tags + notes
+    return bands + panes + _ideal(across, up) + cells + line + rows + tags + notes + name
 
 
 def shaded_fates(events: Sequence[Event], across: Axis, up: Axis) -> set[Fate]:
@@ -135,7 +136,7 @@ def _event(event: Event, inside: bool, label: Box | None, small: bool, across: A
     if inside and event.label:
         words = element("text", text(event.label), class_="inside", y=4)
     elif label is not None:
-        words = _outside(event.label, label, x, y)
+        words = _aligned(event.label, label, x, kind="outside", origin=(x, y))
     return element(
         "g",
         hover(_described(event)),
@@ -146,15 +147,15 @@ def _event(event: Event, inside: bool, label: Box | None, small: bool, across: A
     )
 
 
-def _outside(label: str, place: Box, x: float, y: float) -> str:
-    """Return a text that is aligned to its dot, however wide its font is."""
+def _aligned(label: str, place: Box, x: float, *, kind: str, origin: tuple[float, float] = (0.0, 0.0)) -> str:
+    """Return a text aligned to its dot or line at ``x``, however wide its font is."""
     anchor, left = "start", place.x
     if place.x + place.width <= x:
         anchor, left = "end", place.x + place.width
     elif place.x < x:
         anchor, left = "middle", place.x + place.width / 2
-    at = {"x": round(left - x, 1), "y": round(place.y - y + 11, 1)}
-    return element("text", text(label), class_="outside", text_anchor=anchor, **at)
+    at = {"x": round(left - origin[0], 1), "y": round(place.y - origin[1] + 11, 1)}
+    return element("text", text(label), class_=kind, text_anchor=anchor, **at)
 
 
 def _described(event: Event) -> str:
@@ -173,6 +174,16 @@ def _watermark(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) ->
         path += f" V{up.position(at)} H{across.position(time)}"
     last = f"{format_instant(steps[-1][1])} at {format_instant(steps[-1][0])}"
     return element("path", hover(f"watermark, last {last}"), d=f"{path} V{up.last}", class_="watermark")
+
+
+def _watermark_name(watermarks: Sequence[tuple[int, int]], places: Places, across: Axis, up: Axis) -> str:
+    """Return the name of the line, next to its newest part."""
+    wide = text_width("watermark", _FONT)
+    lines = [(across.position(time), up.position(at)) for at, time in sorted(watermarks)[-1:]]
+    lefts = [left for x, _ in lines for left in (x - wide - 8, x + 8)]
+    tops = [top for _, y in lines for top in (up.last + 4, (up.last + y) / 2, y + 8)]
+    place = places.place([Box(left, top, wide, _TEXT_HEIGHT) for top in tops for left in lefts])
+    return "" if place is None else _aligned("watermark", place, lines[0][0], kind="line")
 
 
 def _watermark_boxes(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) -> list[Box]:
@@ -202,7 +213,7 @@ def _band(note: Remark, across: Axis, up: Axis) -> str:
 def _note(note: Remark, places: Places, across: Axis, up: Axis) -> str:
     """Return a note at the left, where few rows are: above the ideal line. Its text is next to its line."""
     y = up.position(note.at)
-    wide = text_width(note.text, _NOTE_FONT)
+    wide = text_width(note.text, _NOTE_FONT, bold=True)
     lefts = (across.first + 10, across.first + _NOTE_LINE + 8, across.last - wide - 10)
     tops = (y - 18, y + 4)
     place = places.place([Box(left, top, wide, _TEXT_HEIGHT + 2) for left in lefts for top in tops])

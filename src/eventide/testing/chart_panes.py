@@ -120,7 +120,7 @@ def _label(pane: Pane) -> str:
 
 
 def _tag_width(pane: Pane) -> float:
-    return 12 + text_width(_label(pane), _TAG_FONT)
+    return 10 + text_width(_label(pane), _TAG_FONT, bold=True)
 
 
 def _tag(pane: Pane, x: float, y: float) -> str:

@@ -78,6 +78,7 @@ text.axis { fill: var(--soft); font-size: 12.5px; }
 .density.dead rect { fill: var(--dead); }
 .event.late path { fill: var(--dot); stroke: var(--LATE); stroke-width: 1.6; stroke-linejoin: round; }
 .event.dead path { fill: var(--dot); stroke: var(--dead); stroke-width: 1.6; stroke-dasharray: 3 2; }
+.line { paint-order: stroke; stroke: var(--sheet); stroke-width: 3px; }
 .watermark { fill: none; stroke: var(--ink); stroke-width: 2.2; stroke-linejoin: round; }
 .ideal { fill: none; stroke: var(--soft); stroke-width: 1.3; stroke-dasharray: 5 5; }
 .pane rect { fill: var(--tone); fill-opacity: var(--wash); stroke: var(--tone); stroke-opacity: .45; }
