@@ -12,12 +12,12 @@ from pathlib import Path
 STYLE = """
 :root {
   --paper: #ffffff; --sheet: #f6f5f1; --ink: #22262b; --soft: #5f666d; --line: #dddad2;
-  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --GONE: #b5277d; --on-tone: #ffffff; --wash: 0.14;
+  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --GONE: #9c1c7c; --on-tone: #ffffff; --wash: 0.14;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #191c22; --sheet: #21252c; --ink: #e8e6e1; --soft: #a3aab2; --line: #363d45;
-    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --GONE: #ee83bf; --on-tone: #12151a; --wash: 0.2;
+    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --GONE: #db6eb5; --on-tone: #12151a; --wash: 0.2;
   }
 }
 text { font: 14px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; fill: var(--ink); }
@@ -247,7 +247,7 @@ KEYS_WITHIN = 4
 
 def keys() -> Sheet:
     """The two watermarks that a join receives, and the two that it passes on."""
-    sheet = Sheet("keys", 1040, 520, "A join receives two watermarks, told apart by their keys, and passes both on")
+    sheet = Sheet("keys", 1040, 520, "A join receives two watermarks, distinguished by their keys, and passes both on")
     left, right, top, bottom = 84.0, 744.0, 54.0, 436.0
     batches = len(KEYS_CLICKS)
     pairs = list(zip(KEYS_CLICKS, KEYS_BUYS, strict=True))
@@ -376,7 +376,7 @@ def panes() -> Sheet:
     sheet.text(side + 36, bottom - 62, "watermark: highest", "small")
     sheet.text(side + 36, bottom - 44, "event time less 1 minute", "small")
     sheet.path([(side, bottom - 18), (side + 26, bottom - 18)], "axis dashed")
-    sheet.text(side + 36, bottom - 18, "a perfect world", "small")
+    sheet.text(side + 36, bottom - 18, "ideal: no delay", "small")
     sheet.dot(side + 13, bottom + 10, "hollow", size=10)
     sheet.text(side + 36, bottom + 10, "a row and its value", "small")
     sheet.path([(side, bottom + 38), (side + 26, bottom + 38)], "EARLY stroke")
@@ -411,7 +411,7 @@ def modes() -> Sheet:
 
     lane(152, "discarding", "only what is new", "24", "add up all panes: 12 + 4 + 8")
     lane(262, "accumulating", "the whole window again", "24", "keep only the last pane")
-    lane(372, "retracting", "and takes back the last", "24", "add up value × diff")
+    lane(372, "retracting", "and retracts the last pane", "24", "add up value × diff")
     for at, y in ((at, y) for y in (152, 262, 372) for at in moments):
         sheet.dot(at, y, size=3)
     for at, value, tone in zip(moments, ("12", "4", "8"), ("EARLY", "ON_TIME", "LATE"), strict=True):
@@ -426,7 +426,9 @@ def modes() -> Sheet:
 
 def sessions() -> Sheet:
     """Two sessions that a late row merges, and what is emitted."""
-    sheet = Sheet("sessions", 1040, 450, "A late row joins two sessions: both are taken back, one new session follows")
+    sheet = Sheet(
+        "sessions", 1040, 450, "A late row joins two sessions: both are retracted, one new session is emitted"
+    )
 
     def x(minute: float) -> float:
         return 190 + minute * 13.4
@@ -476,7 +478,7 @@ def sessions() -> Sheet:
     observed(214, "−1", "[12:22, 12:36)   2 rows", "GONE")
     observed(312, "+1", "[12:00, 12:36)   5 rows", "LATE")
     sheet.text(side, 352, "The sum of the diffs of each old", "small soft")
-    sheet.text(side, 370, "window is 0: only the new one stands.", "small soft")
+    sheet.text(side, 370, "window is 0: only the new one is valid.", "small soft")
     return sheet
 
 
@@ -512,7 +514,7 @@ def sequences() -> Sheet:
     line(212, "5 and 6 arrive", "4 is still on its way", (1, 2, 3, 5, 6), 3, "12:03", "4 is missing")
     sheet.text(x(4) + 30, 212, "gap", "middle small GONE toned")
     line(302, "4 arrives", "the gap closes", (1, 2, 3, 4, 5, 6), 6, "12:06", "run 1 to 6")
-    line(392, "7 comes in chunks", "one of two is missing", (1, 2, 3, 4, 5, 6), 6, "12:06", "7 is incomplete")
+    line(392, "7 arrives in chunks", "one of two is missing", (1, 2, 3, 4, 5, 6), 6, "12:06", "7 is incomplete")
     sheet.box(x(7), 372, 29, 40, "empty", round=6)
     sheet.box(x(7) + 31, 372, 29, 40, "EARLY wash", round=6)
     sheet.text(x(7) + 14, 392, "1", "middle small soft")
@@ -604,7 +606,7 @@ MARKS_TONES = {"till": "EARLY", "web": "LATE"}
 
 
 def marks() -> Sheet:
-    """Segments of a stream, what two writers noted, and the cuts of the marks that are made of it."""
+    """Segments of a stream, the notes of two writers, and the cuts of the marks that are made of them."""
     sheet = Sheet("marks", 1040, 586, "Segments of a stream, the notes of two writers, and the cuts of two marks")
     middles = {0: 118.0, 1: 249.0, 2: 214.0, 3: 284.0}
 
@@ -657,7 +659,7 @@ def _events(sheet: Sheet, x: Callable[[int], float], y: float, events: Sequence[
 
 
 def _merging(sheet: Sheet, top: float) -> None:
-    """Below the lanes: what was noted, and what became of it."""
+    """Below the lanes: the notes, and the marks that the controller makes of them."""
     for at, words in ((24, "two writers note"), (450, "the controller merges"), (770, "a reader that has passed it")):
         sheet.text(at, top, words, "bold")
     known = ("all before 12:03 has been read", "all before 12:07 has been read")
@@ -681,7 +683,7 @@ def _merging(sheet: Sheet, top: float) -> None:
         sheet.text(at + 30, y, f"an event of {writer}, with its time", "small soft")
     at = 500
     sheet.path([(at + 6, y - 5), (at, y + 5), (at + 12, y + 5)], "NONE solid", closed=True)
-    sheet.text(at + 20, y, "where a writer stood when it noted", "small soft")
+    sheet.text(at + 20, y, "the position of a writer at its note", "small soft")
 
 
 FIGURES = (windows, lifetime, origins, sequences, keys, panes, modes, sessions, slices, marks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from eventide.cli.history import QueryHistory, history_page, read_history
 from eventide.cli.live_progress import LiveProgress, sparkline
 from eventide.metrics import Gap
 from eventide.spark.batch_history import History, RunHistory, history_file
-from eventide.spark.metrics import BatchMetrics, CommandEffect, to_json
+from eventide.spark.metrics import BatchMetrics, CommandEffect, EventTimes, to_json
 from eventide.spark.pane_counts import WindowPanes
 from eventide.time import as_datetime
 from tests.cli.typed import typed
@@ -166,6 +167,58 @@ def test_the_picture_stands_alone(tmp_path: Path) -> None:
     assert html.count("<figure>") == 3
     assert "It held the watermark back in 5 of 5 batches." in html
     assert 'class="pane ON_TIME"' in html and 'class="watermark"' in html
+
+
+def tooltips(html: str, kind: str) -> list[str]:
+    """The tooltips of the cells or marks of a class."""
+    groups = re.findall(rf'<g class="{kind}"[^>]*>(.*?)</g>', html.split("<figure>", 1)[1])
+    return [title for group in groups for title in re.findall("<title>(.*?)</title>", group)]
+
+
+def test_a_picture_of_a_history_shows_rows_by_density_late_rows_and_dead_letters() -> None:
+    times = EventTimes(second(80), second(100), (4, 0, 6))
+    late = {"late": 5, "late_times": ((second(50), 3),)}
+    batches = [batch(0, event_times=times), batch(1, event_times=times, dead={"null_time": 2}, **late)]
+    html = history_page(QueryHistory(batches, []), title="", last=9)
+    assert sum(int(title.split()[0]) for title in tooltips(html, "density")) == 20
+    assert tooltips(html, "event late") == [
+        "3: 3 rows, event time 1970-01-01T00:00:50Z, arrived 1970-01-01T00:01:41Z, late",
+        "2: 2 rows, no known event time, arrived 1970-01-01T00:01:41Z, late",
+    ]
+    assert tooltips(html, "event dead") == [
+        "2 null_time: 2 rows, no known event time, arrived 1970-01-01T00:01:41Z, dead letter"
+    ]
+    assert all(f"{name}</li>" in html for name in ("rows: the darker, the more", "late row", "dead letter"))
+
+
+def test_a_picture_of_ten_thousand_batches_adds_up_and_stays_small() -> None:
+    batches = [
+        batch(
+            number,
+            event_times=EventTimes(second(80 + number), second(100 + number), (1,) * 20),
+            late=3,
+            late_times=((second(40 + number), 2), (second(60 + number), 1)),
+            dead={"future": 1},
+        )
+        for number in range(10_000)
+    ]
+    html = history_page(QueryHistory(batches, []), title="", last=10_000)
+
+    def total(kind: str) -> int:
+        numbers = [re.match("[0-9,]+", title) for title in tooltips(html, kind)]
+        return sum(int(number[0].replace(",", "")) if number else 1 for number in numbers)
+
+    assert [total(kind) for kind in ("density", "event late", "density dead")] == [200_000, 30_000, 10_000]
+    assert len(html) < 1_500_000
+
+
+def test_a_late_row_far_from_all_data_does_not_compress_the_picture_of_a_history() -> None:
+    def ticks(**late: object) -> list[str]:
+        times = EventTimes(second(80), second(100), (4, 6))
+        html = history_page(QueryHistory([batch(0), batch(1, event_times=times, **late)], []), title="", last=9)
+        return re.findall('class="tick middle">([^<]*)<', html)
+
+    assert ticks() == ticks(late=1, late_times=((as_datetime(-(10**15)), 1),))
 
 
 def test_a_picture_shows_the_newest_batches() -> None:

@@ -192,6 +192,66 @@ def test_the_plane_zooms_and_pans_with_the_keyboard_and_hover_explains(browser: 
         server.stop()
 
 
+def test_the_details_of_panes_late_rows_and_dead_letters_are_read_with_the_keyboard(
+    browser: Any, tmp_path: Path
+) -> None:
+    batches = [batch(number) for number in range(30)]
+    batches[20] = batch(20, late=3, late_times=((at(4), 2),), dead={"null_time": 1})
+    panes = [pane(10), WindowPanes(25, NOON, NOON + 5 * SECOND, "LATE", -1, 2, NOON + 25 * SECOND)]
+    server = ev.dashboard(write(tmp_path / "revenue", batches, panes), token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        page.focus("#plane")
+        texts = []
+        for _ in range(6):
+            page.keyboard.press("p")
+            texts.append(visit.text("plane-item"))
+        day = "2026-03-01 12:00"
+        assert texts == [
+            f"retraction, 2 keys; window {day}:00; to {day}:05; retracted {day}:25 in batch 25",
+            f"1 dead letter; 1 null_time; arrived {day}:20",
+            f"2 late rows; event time about {day}:04; arrived {day}:20",
+            f"1 late row; event time unknown; arrived {day}:20",
+            f"on time pane, 2 keys; window {day}:10; to {day}:15; emitted {day}:10 in batch 10",
+            "This is the oldest in sight",
+        ]
+        page.keyboard.press("Enter")
+        assert page.input_value("#window") == f"{NOON + 10 * SECOND} {NOON + 15 * SECOND}"
+        page.keyboard.press("n")
+        assert visit.text("plane-item") == texts[3]
+        page.keyboard.press("Escape")
+        assert visit.text("plane-item") == "" and visit.problems == []
+    finally:
+        server.stop()
+
+
+def test_the_plane_shows_the_newest_batches_until_one_asks_for_the_whole_history(browser: Any, tmp_path: Path) -> None:
+    checkpoint = write(tmp_path / "revenue", [batch(number) for number in range(1000)])
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        page = visit.page
+        assert "The newest 201 of 1,000 batches: Fit shows the whole history." in visit.text("plane-text")
+        assert visit.text("batches-text").startswith("201 batches")
+        write(checkpoint, [batch(1000)])
+        visit.until(lambda: visit.text("batch-rows").startswith("1000"))
+        assert visit.text("batches-text").startswith("201 batches")
+        page.click("#fit")
+        visit.until(lambda: visit.text("batches-text").startswith("1,001 batches"))
+        assert "The newest" not in visit.text("plane-text")
+        page.click("#follow")
+        visit.until(lambda: visit.text("batches-text").startswith("201 batches"))
+        assert page.get_attribute("#follow", "aria-pressed") == "true"
+        page.focus("#plane")
+        page.keyboard.press("+")
+        page.keyboard.press("f")  # a closer view follows in its size
+        visit.until(lambda: not visit.text("batches-text").startswith("201 batches"))
+        assert page.get_attribute("#follow", "aria-pressed") == "true" and visit.problems == []
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize("button", [True, False], ids=["button", "key"])
 def test_the_watermark_stays_in_sight_however_often_one_zooms(browser: Any, tmp_path: Path, button: bool) -> None:
     far_behind = [batch(number, watermark=at(number - 100)) for number in range(60)]  # away from the ideal line
@@ -290,6 +350,53 @@ def test_labels_of_panes_are_drawn_where_they_fit(browser: Any, tmp_path: Path) 
         labels = visit.drawn_texts("plane")
         assert {"71", "−72", "73"} <= set(labels) and "79" not in labels  # narrow windows have no label
         assert "Numbers in panes count their keys." in visit.text("plane-text")
+    finally:
+        server.stop()
+
+
+# A context that records rectangles and texts in place of a canvas, and scales of one pixel per unit.
+STUB = """
+    const drawn = [];
+    const ctx = new Proxy({ drawn, measureText: (text) => ({ width: 7 * text.length }),
+        fillText: (text, x, y) => drawn.push([text, x, y]), fillRect: (...box) => drawn.push(box) },
+        { get: (target, name) => target[name] ?? (() => undefined), set: () => true });
+    const scale = { x: (time) => time, y: (time) => 1000 - time };
+    const { drawDensity, drawPaneLabels } = await import("/static/plane_marks.js");
+"""
+
+
+def test_a_label_of_the_plane_covers_neither_the_watermark_nor_a_late_row(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    script = f"""async ([watermark, late]) => {{ {STUB}
+        const panes = {{ start: [0], end: [80], at: [500], keys: [71], diff: [1], timing: ["EARLY"] }};
+        const points = {{ at: [400, 500], watermark }};
+        drawPaneLabels(ctx, scale, panes, [440], points, late);
+        return drawn.map(([text, x, y]) => [x, 1000 - y]);
+    }}"""
+    try:
+        page = Visit(browser, server).page
+        ((free_x, free_y),) = page.evaluate(script, [[90, 95], []])
+        ((x, y),) = page.evaluate(script, [[free_x, free_x], []])
+        assert x < free_x - 10 and y == free_y
+        ((x, y),) = page.evaluate(script, [[90, 95], [{"x": free_x, "y": 1000 - free_y}]])
+        assert x < free_x - 10 and y == free_y
+        crowd = [{"x": x, "y": 1000 - at} for x in range(0, 81, 8) for at in range(440, 501, 8)]
+        assert page.evaluate(script, [[90, 95], crowd]) == []
+    finally:
+        server.stop()
+
+
+def test_the_density_of_a_batch_ends_at_its_time_and_begins_at_the_batch_before(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    script = f"""async () => {{ {STUB}
+        const at = [100, 102, 103, 130, 400];
+        drawDensity(ctx, scale, {{ at, since: [100, 102, 103, 130, 400], low: at.map(() => 0), high: at.map(() => 50),
+            rows: at.map(() => [3]) }});
+        return drawn.map(([x, y, wide, tall]) => [1000 - y - tall, 1000 - y]);
+    }}"""
+    try:
+        drawn = Visit(browser, server).page.evaluate(script)
+        assert drawn == [[98, 100], [100, 102], [102, 103], [103, 130], [360, 400]]
     finally:
         server.stop()
 

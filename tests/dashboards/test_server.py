@@ -255,6 +255,19 @@ def test_names_with_markup_come_back_as_data(tmp_path: Path) -> None:
     assert query["origins"][0]["name"] == SPITEFUL and query["health"] == {"word": "failed", "why": SPITEFUL}
 
 
+def test_charts_of_the_last_batches_begin_with_the_batch_before_them(checkpoint: Path) -> None:
+    write(checkpoint, [batch(number) for number in range(40)])
+    app = app_of(checkpoint)
+
+    def shown(last: int) -> list[int]:
+        response = request(app, f"{API[2]}?last={last}", authorization=BEARER)
+        return list(response.json()["points"]["batch"])
+
+    assert shown(3) == [36, 37, 38, 39]
+    assert shown(1000) == list(range(40))
+    assert shown(0) == shown(-5) == shown(1) == [38, 39]
+
+
 def test_charts_take_a_range_and_a_number_of_points(checkpoint: Path) -> None:
     app = app_of(checkpoint)
     drawn = request(app, f"{API[2]}?points=10", authorization=BEARER).json()

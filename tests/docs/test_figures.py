@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
@@ -57,3 +58,12 @@ def test_the_watermarks_of_the_figure_of_keys_are_those_that_the_page_prints() -
         click, buy = int(clicks), int(buys)
         assert (click, buy) in pairs
         assert (first, second) == (script._clock(min(click, buy - script.KEYS_WITHIN)), script._clock(min(click, buy)))
+
+
+EVERYDAY = re.compile(r"\b(told|untold|tak(e|es|en) back|comes|stands|stood)\b")
+
+
+@pytest.mark.parametrize("path", sorted(FIGURES.glob("*.svg")), ids=lambda path: path.stem)
+def test_figures_use_the_terms_of_the_field(path: Path) -> None:
+    words = [node.text or "" for node in ElementTree.parse(path).iter() if node.tag.endswith(("text", "title"))]
+    assert [text for text in words if EVERYDAY.search(text)] == [], "emitted, retracted, arrives, position"

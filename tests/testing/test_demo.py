@@ -81,7 +81,7 @@ def test_the_picture_of_the_shop_has_every_sale_with_its_fate() -> None:
         "dead": 1,
     }
     page = picture(drawn)
-    assert "7: too late" in page and "3: no time" in page and "no event time, arrived" in page
+    assert "7: too late" in page and "3: no time" in page and "no known event time, arrived" in page
 
 
 def test_the_picture_of_the_shop_names_the_silence_of_the_till() -> None:

@@ -1,15 +1,16 @@
 """A picture is a well-formed page that shows every row, mark and pane where it happened."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventide.testing.chart_marks import Box
+from eventide.testing.chart_labels import Box, text_width
 from eventide.testing.chart_page import picture, pictures
-from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
+from eventide.testing.chart_timeline import Density, Event, Facet, Pane, Remark, Timeline
 from eventide.time import MAX, MIN
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -117,13 +118,13 @@ def test_a_row_later_in_event_time_is_further_right_and_one_that_arrives_later_h
     assert first[1] > second[1]
 
 
-def test_a_pane_stands_on_the_emission_before_it() -> None:
+def test_the_box_of_a_pane_begins_at_the_emission_before_it() -> None:
     root = drawing(Timeline(panes=[pane(0, 2, 3, "1", "EARLY"), pane(0, 2, 5, "2")], events=[Event(0, m(1), "r")]))
     first, second = map(height, of_class(root, "pane"))
     assert second[1] == pytest.approx(first[0])
 
 
-def test_a_first_pane_stands_on_the_first_row_of_its_window() -> None:
+def test_the_box_of_a_first_pane_begins_at_the_first_row_of_its_window() -> None:
     rows = [Event(m(3), m(0), "other"), Event(m(1), m(1), "first"), Event(m(1), m(2), "second")]
     root = drawing(Timeline(events=rows, panes=[pane(0, 2, 3, "2")]))
     (box,) = of_class(root, "pane")
@@ -131,7 +132,7 @@ def test_a_first_pane_stands_on_the_first_row_of_its_window() -> None:
     assert f" {height(box)[1]})" in arrived
 
 
-def test_a_merged_session_stands_on_the_sessions_it_takes_back() -> None:
+def test_the_box_of_a_merged_session_begins_at_the_sessions_that_it_retracts() -> None:
     panes = [
         pane(0, 2, 3, "1"),
         pane(3, 5, 6, "2"),
@@ -152,6 +153,14 @@ def test_the_watermark_is_a_staircase_that_never_goes_back() -> None:
     assert across == sorted(across)
     assert up == sorted(up, reverse=True)
     assert len(set(across)) == 5
+
+
+def test_the_watermark_has_its_name_next_to_its_newest_part() -> None:
+    root = drawing(Timeline([Event(0, 0, "1"), Event(m(9), m(9), "2")], [(m(at), m(at - 2)) for at in range(2, 9)]))
+    (name,), (line,) = of_class(root, "line"), of_class(root, "watermark")
+    newest = float(re.findall(r"H([0-9.]+)", line.attrib["d"])[-1])
+    assert name.text == "watermark" and abs(float(name.attrib["x"]) - newest) < 90
+    assert of_class(drawing(Timeline([Event(0, 0, "1")])), "line") == []
 
 
 def test_a_watermark_beyond_all_data_does_not_squeeze_the_drawing() -> None:
@@ -224,6 +233,92 @@ def test_labels_of_panes_never_cover_each_other(emitted: list[tuple[int, int, in
     assert not any(label.overlap(other) for number, label in enumerate(labels) for other in labels[:number])
 
 
+def label_boxes(root: ET.Element, *, inside: bool = True) -> list[Box]:
+    """The places of all labels: of panes, rows, late rows, dead letters and notes."""
+    labels = boxes(root, "tag")
+    for event in of_class(root, "event"):
+        x, y = (float(number) for number in re.findall(r"-?[0-9.]+", event.attrib["transform"]))
+        texts = [label for label in event.findall(f"{SVG}text") if inside or label.get("class") != "inside"]
+        labels += [_text_box(label, x, y, 12) for label in texts]
+    labels += [_text_box(name, 0, 0, 12) for name in of_class(root, "line")]
+    for note in of_class(root, "note"):
+        labels += [_text_box(label, 0, 0, 13) for label in note.findall(f"{SVG}text")]
+    return labels
+
+
+def _text_box(label: ET.Element, x: float, y: float, size: float) -> Box:
+    wide = text_width(label.text or "", size) - 1  # positions are rounded
+    anchor = "middle" if label.get("class") == "inside" else label.get("text-anchor", "start")
+    left = x + float(label.get("x", 0)) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+    return Box(left, y + float(label.attrib["y"]) - 8, wide, 9)
+
+
+def steps(root: ET.Element) -> list[Box]:
+    """The lines of the watermark."""
+    (path,) = [line.attrib["d"] for line in of_class(root, "watermark")]
+    x, y = (float(number) for number in re.findall(r"[0-9.]+", path)[:2])
+    lines = []
+    for direction, number in re.findall(r"([VH])([0-9.]+)", path):
+        right, bottom = (x, float(number)) if direction == "V" else (float(number), y)
+        lines.append(Box(min(x, right) - 0.5, min(y, bottom) - 0.5, abs(right - x) + 1, abs(bottom - y) + 1))
+        x, y = right, bottom
+    return lines
+
+
+rows_of_any_fate = st.lists(
+    st.builds(
+        Event,
+        st.integers(0, 12 * MINUTE),
+        st.integers(0, 12 * MINUTE),
+        st.sampled_from(["7", "12", "a key", "7: too late"]),
+        st.sampled_from(["window", "window", "late", "dead"]),
+    ),
+    max_size=40,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rows=rows_of_any_fate,
+    emitted=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12), st.sampled_from([1, -1])), max_size=20),
+    notes=st.lists(
+        st.builds(Remark, st.integers(0, 12 * MINUTE), st.just("a till has lost its connection")), max_size=4
+    ),
+    delay=st.integers(0, 3 * MINUTE),
+)
+def test_no_label_covers_another_label_or_the_watermark(
+    rows: list[Event], emitted: list[tuple[int, int, int]], notes: list[Remark], delay: int
+) -> None:
+    panes = [pane(start, start + 1, at, "1,234", "EARLY", diff) for start, at, diff in emitted]
+    watermarks = [(m(at), m(at) - delay) for at in range(12)]
+    root = drawing(Timeline(rows, watermarks, panes, notes))
+    labels = label_boxes(root)
+    assert not any(label.overlap(other) for number, label in enumerate(labels) for other in labels[:number])
+    outside = label_boxes(root, inside=False)  # a dot on the watermark hides the line under its value
+    assert not any(label.overlap(step) for label in outside for step in steps(root))
+
+
+def test_labels_of_late_rows_dead_letters_and_notes_go_where_there_is_room() -> None:
+    rows = [Event(m(9.9), m(5), "7: too late", "late"), Event(m(9.8), m(5.1), "no time", "dead"), Event(0, 0, "1")]
+    notes = [Remark(m(4), "a note about something"), Remark(m(4.05), "another note close to it")]
+    root = drawing(Timeline(rows, notes=notes))
+    texts = [words(node) for name in ("event", "note") for node in of_class(root, name)]
+    assert texts == ["7: too late", "no time", "1", "a note about something", "another note close to it"]
+    labels, (area,) = label_boxes(root), of_class(root, "area")
+    right = float(area.attrib["x"]) + float(area.attrib["width"])
+    assert all(label.x + label.width <= right for label in labels)
+    assert not any(label.overlap(other) for number, label in enumerate(labels) for other in labels[:number])
+
+
+def test_a_dot_that_another_dot_covers_has_its_label_outside_or_none() -> None:
+    rows = [Event(m(5), m(5), "1"), Event(m(5), m(5), "2"), Event(0, 0, "3"), Event(m(9), m(9), "4")]
+    shown = [words(node) for node in of_class(drawing(Timeline(rows)), "event")]
+    assert sorted(shown) == ["1", "2", "3", "4"]  # outside there is room
+    many = [Event(m(5), m(5), str(number)) for number in range(10, 99)]
+    texts = [words(node) for node in of_class(drawing(Timeline(many)), "event")]
+    assert len(texts) == len(many) and texts.count("") > 60
+
+
 def test_where_labels_do_not_fit_the_on_time_pane_keeps_its_label() -> None:
     early = [pane(0, 1, 5 + number / 1000, "1000", "EARLY") for number in range(50)]
     wide = [pane(0, 100, 0, "9"), pane(0, 100, 10, "9")]  # gives the drawing its axes
@@ -269,6 +364,28 @@ def test_thousands_of_rows_are_cells_whose_numbers_add_up() -> None:
         x, y, wide, high = (float(cell.attrib[side]) for side in ("x", "y", "width", "height"))
         assert left <= x and x + wide <= right + 0.1 and top <= y and y + high <= bottom + 0.1
     assert [words(node) for node in of_class(root, "event")] == ["old", "bad"]
+
+
+@pytest.mark.parametrize("moment", [0.0, 1.7, 3.1, 5.0])
+def test_no_cell_reaches_beyond_the_time_of_its_batch(moment: float) -> None:
+    late = [Event(m(1), m(moment), "", "late")] * 500
+    rows = [Event(m(number % 10), m(moment), "") for number in range(2000)]
+    frame = [pane(0, 10, moment, "2000"), pane(0, 10, 0, "0"), pane(0, 10, 6, "0")]
+    root = drawing(Timeline([*rows, *late], panes=frame))
+    emission = height(of_class(root, "pane")[0])[0]
+    cells = [cell for group in of_class(root, "density") for cell in group]
+    assert sum(int(text_of(cell).split()[0].replace(",", "")) for cell in cells) == 2500
+    assert {float(cell.attrib["y"]) for cell in cells} == {emission}
+
+
+def test_the_cells_of_histograms_end_at_their_batch_and_begin_at_the_batch_before() -> None:
+    batches = [Density(m(at), 0, m(10), (5, 0, at)) for at in (1, 2, 2.1)]  # type: ignore[arg-type]
+    root = drawing(Timeline(watermarks=[(m(at), 0) for at in (0, 1, 2, 3)], densities=batches))
+    (cells,) = of_class(root, "density")
+    tops = sorted({(float(cell.attrib["y"]), float(cell.attrib["height"])) for cell in cells}, reverse=True)
+    for (before, _), (top, high) in pairwise(tops):
+        assert top + high <= before + 0.1
+    assert len(tops) == 3 and "rows: the darker, the more" in picture(Timeline(densities=batches))
 
 
 def test_the_legend_explains_how_rows_are_drawn() -> None:

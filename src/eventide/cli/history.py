@@ -9,17 +9,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
+import polars as pl
+
+from eventide.dashboards import series
 from eventide.errors import EventideError, PlanError
 from eventide.metrics import instant_text
 from eventide.spark.batch_history import FILE, OTHER_LINES, older_file, read_lines
 from eventide.spark.metrics import BatchMetrics, from_json
 from eventide.spark.pane_counts import WindowPanes
 from eventide.testing.chart_page import pictures
-from eventide.testing.chart_timeline import Facet, Pane, Timeline, Timing
-from eventide.time import MAX, instant
+from eventide.testing.chart_timeline import Density, Event, Facet, Pane, Timeline, Timing
+from eventide.time import MAX, MIN, instant
 
 _ORIGINS = 6  # charts of origins
 _PANES = 300  # panes that remain distinguishable in a chart
+_DENSITIES = 60  # histograms of consecutive batches that remain distinguishable
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ def _window_panes(entry: Mapping[str, Any]) -> WindowPanes:
 def history_page(history: QueryHistory, *, title: str, last: int) -> str:
     """Return a self-contained HTML page: the watermark and panes, then the watermark of each slow origin."""
     batches = _newest([batch for batch in history.batches if batch.depth == 0], last)
-    whole = Timeline(watermarks=_steps(batches), panes=_panes(history, batches))
+    aside = [*_late_rows(batches), *_dead_letters(batches)]
+    whole = Timeline(aside, _steps(batches), _panes(history, batches), densities=_densities(batches))
     facets = [Facet("All origins", whole, _caption(history, batches, len(whole.panes)))]
     for name in _origins(batches)[:_ORIGINS]:
         facets.append(
@@ -102,6 +107,49 @@ def _panes(history: QueryHistory, batches: Sequence[BatchMetrics]) -> list[Pane]
         Pane("", panes.start, panes.end, panes.at, f"{panes.keys:,}", cast(Timing, panes.timing), panes.diff)
         for panes in shown
     ]
+
+
+def _densities(batches: Sequence[BatchMetrics]) -> list[Density]:
+    """Return the histograms of event times, those of consecutive batches added up."""
+    known = [(instant(batch.at), batch.event_times) for batch in batches if batch.event_times is not None]
+    rows = [(at, instant(times.low), instant(times.high), times.rows) for at, times in known]
+    columns: dict[str, Any] = {
+        "at": pl.Int64,
+        "event_low": pl.Int64,
+        "event_high": pl.Int64,
+        "density": pl.List(pl.Int64),
+    }
+    summed = series.densities(pl.DataFrame(rows, schema=columns, orient="row"), _DENSITIES)
+    return [Density(*values) for values in zip(*(summed[name] for name in ("at", "low", "high", "rows")), strict=True)]
+
+
+def _late_rows(batches: Sequence[BatchMetrics]) -> list[Event]:
+    """Return a mark for the late rows of each batch and event time. Without a known time they are at the left edge."""
+    rows = [
+        (instant(batch.at), batch.late, [instant(time) for time, _ in batch.late_times] or None, _late_numbers(batch))
+        for batch in batches
+    ]
+    columns: dict[str, Any] = {
+        "at": pl.Int64,
+        "late": pl.Int64,
+        "late_times": pl.List(pl.Int64),
+        "late_rows": pl.List(pl.Int64),
+    }
+    marks = series.late_rows(pl.DataFrame(rows, schema=columns, orient="row"))
+    return [
+        Event(MIN if time is None else time, at, f"{number:,}" if number > 1 else "", "late", number)
+        for at, time, number in marks.iter_rows()
+    ]
+
+
+def _late_numbers(batch: BatchMetrics) -> list[int] | None:
+    return [number for _, number in batch.late_times] or None
+
+
+def _dead_letters(batches: Sequence[BatchMetrics]) -> list[Event]:
+    """Return a mark for the dead letters of each batch, at the left edge."""
+    numbers = [(instant(batch.at), sum(batch.dead.values()), " ".join(batch.dead)) for batch in batches if batch.dead]
+    return [Event(MIN, at, f"{number:,} {reasons}", "dead", number) for at, number, reasons in numbers if number]
 
 
 def _intro(batches: Sequence[BatchMetrics]) -> str:

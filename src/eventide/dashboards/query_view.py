@@ -97,11 +97,19 @@ def origins_of(newest: Mapping[str, Any] | None, age: int = 0) -> list[dict[str,
 
 
 def charts(
-    query: WatchedQuery, *, since: int | None = None, until: int | None = None, points: int = series.POINTS
+    query: WatchedQuery,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    last: int | None = None,
+    points: int = series.POINTS,
 ) -> dict[str, Any]:
-    """Return the columns of all charts for a range of processing time."""
+    """Return the columns of all charts for a range of processing time, or for the ``last`` batches."""
     tables = query.tables
-    batches = series.between(series.of_query(tables.batches), since, until)
+    batches = series.of_query(tables.batches)
+    if last is not None and batches.height > last:
+        since = int(batches["at"][-last])
+    batches = series.between(batches, since, until)
     sampled = series.downsample(batches, points)
     panes = series.newest_panes(tables.windows, since, until)
     late = series.late_rows(batches)

@@ -194,18 +194,19 @@ class _Endpoints:
         return await self._of_query(request, self._summary)
 
     async def charts(self, request: Request) -> Response:
-        """Return the columns of the charts of a query, for a range of processing time."""
+        """Return the columns of the charts of a query, for a range of processing time or the last batches."""
         try:
-            since, until, points = (_number(request, name) for name in ("since", "until", "points"))
+            since, until, last, points = (_number(request, name) for name in ("since", "until", "last", "points"))
         except ValueError:
-            return _rejected(400, "since, until and points are whole numbers.")
+            return _rejected(400, "since, until, last and points are whole numbers.")
         low, high = _POINTS
         limit = 600 if points is None else min(max(points, low), high)
+        newest = None if last is None else max(last, 1)
 
         def read(query: WatchedQuery) -> Mapping[str, Any]:
             with query.lock:
                 query.refresh()
-                return charts(query, since=since, until=until, points=limit)
+                return charts(query, since=since, until=until, last=newest, points=limit)
 
         return await self._of_query(request, read)
 

@@ -1,4 +1,4 @@
-"""How rows, the watermark and panes are drawn.
+"""How rows, the watermark and notes are drawn, and in which order everything is.
 
 Few rows are dots with their values, as in the papers. Where dots would cover each other they are small and translucent,
 and thousands of rows are cells shaded by their number. A label is drawn only where it covers no other label.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
+from eventide.testing.chart_density import draw_cells, draw_densities
+from eventide.testing.chart_labels import Box, Places, around, text_width
+from eventide.testing.chart_panes import draw_pane_labels, draw_panes
 from eventide.testing.chart_svg import element, hover, text
-from eventide.testing.chart_timeline import Axis, Event, Fate, Pane, Remark, Timeline
+from eventide.testing.chart_timeline import Axis, Event, Fate, Remark, Timeline
 from eventide.time import MIN, format_instant
 
 Detail = Literal["labelled", "small", "density"]
@@ -25,50 +25,52 @@ CROSS = "M-7,-4 L-4,-7 L0,-3 L4,-7 L7,-4 L3,0 L7,4 L4,7 L0,3 L-4,7 L-7,4 L-3,0 Z
 DIAMOND = "M0,-8 L8,0 L0,8 L-8,0 Z"
 
 _RADIUS, _SMALL_RADIUS = 10.5, 2.8
+_PLAIN_RADIUS = 5.0  # of a dot whose label does not fit into it
+_SHAPE_RADIUS = 8.0  # of crosses and diamonds
 _COVERED = 0.15  # share of dots that may cover another one
 _MOST_DOTS = 1500
-_CELL = 8.0  # pixels of a density cell, about
-_TAG_HEIGHT = 18.0
-_TAG_GAP = 2.0
+_MOST_SHAPES = 200  # crosses, or diamonds
+_FONT, _NOTE_FONT = 12.0, 13.0
+_TEXT_HEIGHT = 14.0
 _LINE = 6.0  # the watermark, with room around it
 _NOTE_LINE = 150.0
-_EDGE = 2.5  # separates the edge of an emission from the watermark, which often caused it
-_IMPORTANCE = {"ON_TIME": 0, "LATE": 1, "EARLY": 2}  # of labels, where not all fit
 _FATES: dict[Fate, str] = {"window": "in a window", "late": "late", "dead": "dead letter"}
 
 
-@dataclass(frozen=True)
-class Box:
-    """A rectangle of the drawing."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-    def overlap(self, other: Box) -> float:
-        """The area that two boxes share."""
-        wide = min(self.x + self.width, other.x + other.width) - max(self.x, other.x)
-        high = min(self.y + self.height, other.y + other.height) - max(self.y, other.y)
-        return wide * high if wide > 0 and high > 0 else 0.0
-
-
 def draw(timeline: Timeline, across: Axis, up: Axis) -> str:
-    """Return all marks. Those that must stay legible are drawn last."""
-    detail = detail_of(timeline.events, across, up)
-    boxes = "".join(
-        _box(pane, since, across, up) for pane, since in zip(timeline.panes, _starts(timeline), strict=True)
-    )
-    rows = _density(timeline.events, across, up) if detail == "density" else ""
-    dots = [event for event in timeline.events if detail != "density" or event.fate != "window"]
-    occupied = [_dot_box(event, detail, across, up) for event in dots]
-    occupied += _watermark_boxes(timeline.watermarks, across, up)
-    events = "".join(_event(event, detail, across, up) for event in dots)
-    tags = "".join(_tags(timeline.panes, across, up, occupied))
+    """Return all marks. Those that must stay legible are drawn last. The most important labels are placed first."""
+    shaded = shaded_fates(timeline.events, across, up)
+    cells = draw_densities(timeline.densities, across, up) if timeline.densities else ""
+    for fate in sorted(shaded):
+        cells += draw_cells([event for event in timeline.events if event.fate == fate], across, up, kind=fate)
+    dots = [event for event in timeline.events if event.fate not in shaded]
+    places = Places(Box(across.first, up.last, across.last - across.first, up.first - up.last))
+    small = detail_of(timeline.events, across, up) == "small"
+    inside = _labelled_inside(dots, small, places, across, up)
+    for step in _watermark_boxes(timeline.watermarks, across, up):
+        places.occupy(step)
+    for note in timeline.notes:
+        places.occupy(Box(across.first, up.position(note.at) - 1, _NOTE_LINE, 2))
+    notes = "".join(_note(note, places, across, up) for note in timeline.notes)
+    aside = {number for number, dot in enumerate(dots) if dot.fate != "window"}
+    outside = _outside_labels(dots, aside, places, across, up)
+    tags = draw_pane_labels(timeline, places, across, up)
+    if not small:
+        outside |= _outside_labels(dots, set(range(len(dots))) - aside - inside, places, across, up)
+    name = _watermark_name(timeline.watermarks, places, across, up)
+    unlabelled_first = sorted(range(len(dots)), key=lambda n: n in aside or n in inside or n in outside)
+    rows = "".join(_event(dots[n], n in inside, outside.get(n), small, across, up) for n in unlabelled_first)
     bands = "".join(_band(note, across, up) for note in timeline.notes)
     line = _watermark(timeline.watermarks, across, up)
-    notes = "".join(_note(note, across, up) for note in timeline.notes)
-    return bands + boxes + _ideal(across, up) + rows + line + events + tags + notes
+    panes = draw_panes(timeline, across, up)
+    return bands + panes + _ideal(across, up) + cells + line + rows + tags + notes + name
+
+
+def shaded_fates(events: Sequence[Event], across: Axis, up: Axis) -> set[Fate]:
+    """Return the fates whose rows are drawn as cells, because dots or shapes would cover each other."""
+    numbers = Counter(event.fate for event in events)
+    shaded: set[Fate] = {fate for fate in ("late", "dead") if numbers[fate] > _MOST_SHAPES}
+    return shaded | ({"window"} if numbers["window"] and detail_of(events, across, up) == "density" else set())
 
 
 def detail_of(events: Sequence[Event], across: Axis, up: Axis) -> Detail:
@@ -84,177 +86,83 @@ def detail_of(events: Sequence[Event], across: Axis, up: Axis) -> Detail:
     return "small" if covered > max(2.0, _COVERED * len(events)) else "labelled"
 
 
-def _event(event: Event, detail: Detail, across: Axis, up: Axis) -> str:
-    label = f"{event.label}: " if event.label else ""
-    time = f"event time {format_instant(event.time)}" if event.time > MIN else "no event time"
-    tooltip = hover(f"{label}{time}, arrived {format_instant(event.at)}, {_FATES[event.fate]}")
-    inside = event.fate == "window" and len(event.label) <= 2
+def _labelled_inside(dots: Sequence[Event], small: bool, places: Places, across: Axis, up: Axis) -> set[int]:
+    """Return the numbers of the dots that are as large as their label; no other dot covers it. Occupy their places."""
+    texts = Places(Box(across.first, up.last, across.last - across.first, up.first - up.last))
+    inside = set()
+    for number in sorted(range(len(dots)), key=lambda number: dots[number].fate == "window"):
+        dot = dots[number]
+        x, y = across.position(dot.time), up.position(dot.at)
+        wide = text_width(dot.label, _FONT)
+        label, circle = Box(x - wide / 2, y - 5, wide, 10), around(x, y, _RADIUS)
+        if dot.fate != "window":
+            places.occupy(around(x, y, _SHAPE_RADIUS))
+        elif small:
+            places.avoid(around(x, y, _SMALL_RADIUS))
+        elif len(dot.label) <= 2 and places.is_free(label) and texts.is_free(circle):
+            inside.add(number)
+            places.occupy(circle)
+            texts.occupy(label)
+        else:
+            places.avoid(around(x, y, _PLAIN_RADIUS))
+    return inside
+
+
+def _outside_labels(dots: Sequence[Event], numbers: set[int], places: Places, across: Axis, up: Axis) -> dict[int, Box]:
+    """Return the places of labels next to their dots: to the right or the left, or above or below."""
+    labels = {}
+    for number in sorted(numbers):
+        dot = dots[number]
+        x, y, wide = across.position(dot.time), up.position(dot.at), text_width(dot.label, _FONT)
+        away = _RADIUS + 0.5  # clear of any dot at this place
+        rights = [x + away, x - away - wide]
+        level, above, below = y - _TEXT_HEIGHT / 2, y - away - _TEXT_HEIGHT, y + away
+        middle = min(max(x - wide / 2, across.first), across.last - wide)
+        choices = [*((left, level) for left in rights), (middle, above), (middle, below)]
+        choices += [(left, level + line) for line in (-_TEXT_HEIGHT, _TEXT_HEIGHT) for left in rights]
+        place = places.place([Box(left, top, wide, _TEXT_HEIGHT) for left, top in choices]) if dot.label else None
+        if place is not None:
+            labels[number] = place
+    return labels
+
+
+def _event(event: Event, inside: bool, label: Box | None, small: bool, across: Axis, up: Axis) -> str:
+    x, y = across.position(event.time), up.position(event.at)
     if event.fate != "window":
         shape = element("path", d=CROSS if event.fate == "late" else DIAMOND)
-    elif detail == "small":
-        shape = element("circle", r=_SMALL_RADIUS)
     else:
-        shape = element("circle", r=_RADIUS if inside else 5)
-    style: dict[str, object] = {"class_": "inside", "y": 4} if inside else {"class_": "outside", "x": 11, "y": 4}
-    labelled = detail == "labelled" or event.fate != "window"
+        shape = element("circle", r=_SMALL_RADIUS if small else _RADIUS if inside else _PLAIN_RADIUS)
+    words = ""
+    if inside and event.label:
+        words = element("text", text(event.label), class_="inside", y=4)
+    elif label is not None:
+        words = _aligned(event.label, label, x, kind="outside", origin=(x, y))
     return element(
         "g",
-        tooltip,
+        hover(_described(event)),
         shape,
-        element("text", text(event.label), **style) if labelled and event.label else "",
-        class_=f"event {event.fate}" + (" small" if detail == "small" and event.fate == "window" else ""),
-        transform=f"translate({across.position(event.time)} {up.position(event.at)})",
+        words,
+        class_=f"event {event.fate}" + (" small" if small and event.fate == "window" else ""),
+        transform=f"translate({x} {y})",
     )
 
 
-def _dot_box(event: Event, detail: Detail, across: Axis, up: Axis) -> Box:
-    x, y = across.position(event.time), up.position(event.at)
-    if detail == "small" and event.fate == "window":
-        return Box(x - _SMALL_RADIUS, y - _SMALL_RADIUS, 2 * _SMALL_RADIUS, 2 * _SMALL_RADIUS)
-    wide = 0.0 if event.fate == "window" and len(event.label) <= 2 else 7.0 * len(event.label)
-    return Box(x - _RADIUS, y - _RADIUS, 2 * _RADIUS + wide, 2 * _RADIUS)
+def _aligned(label: str, place: Box, x: float, *, kind: str, origin: tuple[float, float] = (0.0, 0.0)) -> str:
+    """Return a text aligned to its dot or line at ``x``, however wide its font is."""
+    anchor, left = "start", place.x
+    if place.x + place.width <= x:
+        anchor, left = "end", place.x + place.width
+    elif place.x < x:
+        anchor, left = "middle", place.x + place.width / 2
+    at = {"x": round(left - origin[0], 1), "y": round(place.y - origin[1] + 11, 1)}
+    return element("text", text(label), class_=kind, text_anchor=anchor, **at)
 
 
-def _density(events: Sequence[Event], across: Axis, up: Axis) -> str:
-    """Return cells that are darker the more rows they contain, on a logarithmic scale."""
-    columns, rows = int((across.last - across.first) / _CELL), int((up.first - up.last) / _CELL)
-    wide, high = (across.last - across.first) / columns, (up.first - up.last) / rows
-    cells = Counter(
-        (
-            min(int((across.position(event.time) - across.first) / wide), columns - 1),
-            min(int((up.position(event.at) - up.last) / high), rows - 1),
-        )
-        for event in events
-        if event.fate == "window"
-    )
-    most = math.log1p(max(cells.values(), default=1))
-    shades = (
-        element(
-            "rect",
-            hover(f"{number:,} row{'s' * (number > 1)}"),
-            x=round(across.first + x * wide, 2),
-            y=round(up.last + y * high, 2),
-            width=round(wide, 2),
-            height=round(high, 2),
-            fill_opacity=round(0.08 + 0.72 * math.log1p(number) / most, 2),
-        )
-        for (x, y), number in sorted(cells.items())
-    )
-    return element("g", *shades, class_="density")
-
-
-def _box(pane: Pane, since: int, across: Axis, up: Axis) -> str:
-    left, right, top = across.position(pane.start), across.position(pane.end), up.position(pane.at)
-    tooltip = hover(_described(pane))
-    if pane.diff < 0:
-        return element("path", tooltip, d=f"M{left},{top - _EDGE} H{right}", class_="retracted")
-    return element(
-        "g",
-        tooltip,
-        element("rect", x=left, y=top, width=round(right - left, 1), height=round(up.position(since) - top, 1)),
-        element("path", d=f"M{left},{top + _EDGE} H{right}"),
-        class_=f"pane {pane.timing}",
-    )
-
-
-def _starts(timeline: Timeline) -> list[int]:
-    """Return since when each pane collected rows: the emission before it, or the first row of its window."""
-    rows = [event for event in timeline.events if event.fate == "window"]
-    times, arrivals = (np.array([getattr(row, name) for row in rows], np.int64) for name in ("time", "at"))
-    emitted: dict[tuple[str, int, int], list[int]] = {}
-    retracted: dict[tuple[str, int], list[Pane]] = {}
-    for pane in timeline.panes:
-        if pane.diff > 0:
-            emitted.setdefault((pane.key, pane.start, pane.end), []).append(pane.at)
-        else:
-            retracted.setdefault((pane.key, pane.at), []).append(pane)
-    starts = []
-    for pane in timeline.panes:
-        replaced = (
-            (old.start, old.end)
-            for old in retracted.get((pane.key, pane.at), ())
-            if old.start < pane.end and pane.start < old.end
-        )
-        windows = {*replaced, (pane.start, pane.end)}
-        before = [at for window in windows for at in emitted.get((pane.key, *window), ()) if at < pane.at]
-        if before:
-            starts.append(max(before))
-        else:
-            inside = arrivals[(pane.start <= times) & (times < pane.end) & (arrivals <= pane.at)]
-            starts.append(int(inside.min()) if inside.size else pane.at)
-    return starts
-
-
-def _tags(panes: Iterable[Pane], across: Axis, up: Axis, dots: Sequence[Box]) -> Iterator[str]:
-    """Return the labels of panes, a pane next to the panes that it retracts.
-
-    A label that does not fit is left out. The tooltips of panes have the same text.
-    """
-    taken: list[Box] = []
-    by_place = sorted(panes, key=lambda pane: (pane.key, pane.start, pane.end, pane.at))
-    groups = [list(group) for _, group in groupby(by_place, key=lambda pane: (pane.key, pane.start, pane.end, pane.at))]
-    for group in sorted(groups, key=_priority):
-        ordered = sorted(group, key=lambda pane: pane.diff)
-        for shown in (ordered, [pane for pane in ordered if pane.diff > 0]):
-            place = _free_place(shown, across, up, dots, taken) if shown else None
-            if place is not None:
-                x = place.x
-                taken.append(place)
-                for pane in shown:
-                    yield _tag(pane, x, place.y)
-                    x += _tag_width(pane) + _TAG_GAP
-                break
-
-
-def _priority(group: Sequence[Pane]) -> tuple[int, int]:
-    emitted = [_IMPORTANCE[pane.timing] for pane in group if pane.diff > 0]
-    return min(emitted, default=len(_IMPORTANCE)), -group[0].at
-
-
-def _free_place(shown: Sequence[Pane], across: Axis, up: Axis, dots: Sequence[Box], taken: Sequence[Box]) -> Box | None:
-    """Return a place for the labels of an emission that covers no other label and as little of the dots as possible."""
-    pane = shown[0]
-    wide = sum(_tag_width(pane) for pane in shown) + _TAG_GAP * (len(shown) - 1)
-    left, right, top = across.position(pane.start), across.position(pane.end), up.position(pane.at)
-    slack = right - left - wide - 6
-    places = [
-        Box(
-            round(min(max(left + 3 + share * slack, across.first), across.last - wide), 1),
-            round(y, 1),
-            wide,
-            _TAG_HEIGHT,
-        )
-        for y in (top + 6, top - _TAG_HEIGHT - 5)
-        for share in (1.0, 0.75, 0.5, 0.25, 0.0)
-    ]
-    free = [place for place in places if not any(place.overlap(label) for label in taken)]
-    return min(free, key=lambda place: sum(place.overlap(dot) for dot in dots), default=None)
-
-
-def _label(pane: Pane) -> str:
-    return pane.label if pane.diff > 0 else f"−{pane.label}"
-
-
-def _tag_width(pane: Pane) -> float:
-    return 12 + 7.2 * len(_label(pane))
-
-
-def _tag(pane: Pane, x: float, y: float) -> str:
-    wide = _tag_width(pane)
-    return element(
-        "g",
-        hover(_described(pane)),
-        element("rect", x=round(x, 1), y=y, width=round(wide, 1), height=_TAG_HEIGHT, rx=4),
-        element("text", text(_label(pane)), x=round(x + wide / 2, 1), y=round(y + 13, 1)),
-        class_=f"tag {pane.timing if pane.diff > 0 else 'retraction'}",
-    )
-
-
-def _described(pane: Pane) -> str:
-    key = f" for {pane.key}" if pane.key else ""
-    verb = "emitted" if pane.diff > 0 else "retracted"
-    window = f"[{format_instant(pane.start)}, {format_instant(pane.end)})"
-    return f"{_label(pane)} {verb} at {format_instant(pane.at)}{key} {window}, {pane.timing}"
+def _described(event: Event) -> str:
+    label = f"{event.label}: " if event.label else ""
+    time = f"event time {format_instant(event.time)}" if event.time > MIN else "no known event time"
+    number = f"{event.rows:,} rows, " if event.rows > 1 else ""
+    return f"{label}{number}{time}, arrived {format_instant(event.at)}, {_FATES[event.fate]}"
 
 
 def _watermark(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) -> str:
@@ -268,13 +176,29 @@ def _watermark(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) ->
     return element("path", hover(f"watermark, last {last}"), d=f"{path} V{up.last}", class_="watermark")
 
 
+def _watermark_name(watermarks: Sequence[tuple[int, int]], places: Places, across: Axis, up: Axis) -> str:
+    """Return the name of the line, next to its newest part."""
+    wide = text_width("watermark", _FONT)
+    lines = [(across.position(time), up.position(at)) for at, time in sorted(watermarks)[-1:]]
+    lefts = [left for x, _ in lines for left in (x - wide - 8, x + 8)]
+    tops = [top for _, y in lines for top in (up.last + 4, (up.last + y) / 2, y + 8)]
+    place = places.place([Box(left, top, wide, _TEXT_HEIGHT) for top in tops for left in lefts])
+    return "" if place is None else _aligned("watermark", place, lines[0][0], kind="line")
+
+
 def _watermark_boxes(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) -> list[Box]:
-    """Return what the staircase covers, so that labels avoid it."""
+    """Return what the staircase covers, so that labels avoid it. Steps of less than a pixel are combined."""
+    corners: list[tuple[float, float]] = []
+    for at, time in sorted(watermarks):
+        x, y = across.position(time), up.position(at)
+        if not corners or math.dist(corners[-1], (x, y)) >= 1:
+            corners.append((x, y))
     boxes = []
-    for (at, time), (later, next_time) in pairwise(sorted(watermarks)):
-        x, y, x2, y2 = across.position(time), up.position(at), across.position(next_time), up.position(later)
+    for (x, y), (x2, y2) in pairwise(corners):
         boxes.append(Box(x - _LINE / 2, y2, _LINE, y - y2))
         boxes.append(Box(min(x, x2), y2 - _LINE / 2, abs(x2 - x), _LINE))
+    for x, y in corners[-1:]:  # it holds until the end of the drawing
+        boxes.append(Box(x - _LINE / 2, up.last, _LINE, y - up.last))
     return boxes
 
 
@@ -286,11 +210,16 @@ def _band(note: Remark, across: Axis, up: Axis) -> str:
     return element("rect", hover(note.text), x=across.first, y=top, width=wide, height=high, class_="band")
 
 
-def _note(note: Remark, across: Axis, up: Axis) -> str:
-    """Return the text of a note at the left, where no rows are: above the ideal line."""
+def _note(note: Remark, places: Places, across: Axis, up: Axis) -> str:
+    """Return a note at the left, where few rows are: above the ideal line. Its text is next to its line."""
     y = up.position(note.at)
-    line = element("path", d=f"M{across.first},{y} H{across.first + _NOTE_LINE}")
-    return element("g", line, element("text", text(note.text), x=across.first + 10, y=round(y - 5, 1)), class_="note")
+    wide = text_width(note.text, _NOTE_FONT, bold=True)
+    lefts = (across.first + 10, across.first + _NOTE_LINE + 8, across.last - wide - 10)
+    tops = (y - 18, y + 4)
+    place = places.place([Box(left, top, wide, _TEXT_HEIGHT + 2) for left in lefts for top in tops])
+    line = element("path", hover(note.text), d=f"M{across.first},{y} H{across.first + _NOTE_LINE}")
+    words = "" if place is None else element("text", text(note.text), x=round(place.x, 1), y=round(place.y + 13, 1))
+    return element("g", line, words, class_="note")
 
 
 def _ideal(across: Axis, up: Axis) -> str:

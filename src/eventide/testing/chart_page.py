@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventide.testing.chart_marks import CROSS, DIAMOND, Detail, detail_of, draw
+from eventide.testing.chart_marks import CROSS, DIAMOND, Detail, detail_of, draw, shaded_fates
 from eventide.testing.chart_svg import STYLE, element, hover, text
-from eventide.testing.chart_timeline import Axis, Facet, Timeline, event_axis, processing_axis
+from eventide.testing.chart_timeline import Axis, Facet, Fate, Timeline, event_axis, processing_axis
 
 _SIZE, _SINGLE_SIZE = (600, 500), (1160, 680)  # pixels of each of several drawings, and of a single one
 _LEFT, _RIGHT, _TOP, _BOTTOM = 88, 30, 16, 56
@@ -75,11 +75,14 @@ def _legend(timelines: Sequence[Timeline], size: tuple[int, int]) -> str:
     panes = [pane for timeline in timelines for pane in timeline.panes]
     fates = {event.fate for event in events}
     timings = {pane.timing for pane in panes if pane.diff > 0}
-    details = {detail_of(timeline.events, *_axes(timelines, size)) for timeline in timelines if timeline.events}
+    axes = _axes(timelines, size)
+    details = {detail_of(timeline.events, *axes) for timeline in timelines if timeline.events and "window" in fates}
+    details |= {"density" for timeline in timelines if timeline.densities}
+    shaded = {fate for timeline in timelines for fate in shaded_fates(timeline.events, *axes)}
     entries = [
-        *(("window" in fates and detail in details, *_ROW_SYMBOLS[detail]) for detail in _ROW_SYMBOLS),
-        ("late" in fates, element("g", element("path", d=CROSS), class_="event late"), "late row"),
-        ("dead" in fates, element("g", element("path", d=DIAMOND), class_="event dead"), "dead letter"),
+        *((detail in details, *_ROW_SYMBOLS[detail]) for detail in _ROW_SYMBOLS),
+        ("late" in fates, _aside_symbol("late", CROSS, shaded), "late row"),
+        ("dead" in fates, _aside_symbol("dead", DIAMOND, shaded), "dead letter"),
         (
             any(timeline.watermarks for timeline in timelines),
             element("path", d="M-12,5 H0 V-5 H12", class_="watermark"),
@@ -99,19 +102,20 @@ def _legend(timelines: Sequence[Timeline], size: tuple[int, int]) -> str:
     return element("ul", *items, class_="legend")
 
 
+def _cells(fate: Fate) -> str:
+    cells = [element("rect", x=x, y=-5, width=10, height=10, fill_opacity=shade) for x, shade in ((-10, 0.2), (0, 0.8))]
+    return element("g", *cells, class_=f"density {fate}")
+
+
 _ROW_SYMBOLS: dict[Detail, tuple[str, str]] = {
     "labelled": (element("g", element("circle", r=7), class_="event window"), "row, with its value"),
     "small": (element("g", element("circle", r=3.5), class_="event window small"), "row"),
-    "density": (
-        element(
-            "g",
-            element("rect", x=-10, y=-5, width=10, height=10, fill_opacity=0.2),
-            element("rect", x=0, y=-5, width=10, height=10, fill_opacity=0.8),
-            class_="density",
-        ),
-        "rows: the darker, the more",
-    ),
+    "density": (_cells("window"), "rows: the darker, the more"),
 }
+
+
+def _aside_symbol(fate: Fate, shape: str, shaded: set[Fate]) -> str:
+    return _cells(fate) if fate in shaded else element("g", element("path", d=shape), class_=f"event {fate}")
 
 
 def _pane_symbol(timing: str) -> str:
@@ -145,8 +149,9 @@ def _description(facet: Facet) -> str:
     emitted = ", ".join(("" if pane.diff > 0 else "minus ") + pane.label for pane in shown) or "none"
     more = f" and {len(timeline.panes) - _DESCRIBED:,} more" if len(timeline.panes) > _DESCRIBED else ""
     notes = "".join(f" {note.text}." for note in timeline.notes)
+    rows = sum(event.rows for event in timeline.events) + sum(sum(density.rows) for density in timeline.densities)
     return (
-        f"Event time runs across, processing time upwards. {len(timeline.events)} rows, "
+        f"Event time runs across, processing time upwards. {rows:,} rows, "
         f"{len(timeline.watermarks)} watermarks. Panes in order: {emitted}{more}.{notes} {facet.text}"
     )
 

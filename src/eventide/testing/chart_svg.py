@@ -39,12 +39,14 @@ def hover(description: str) -> str:
 STYLE = """
 :root {
   --paper: #ffffff; --sheet: #faf9f6; --ink: #22262b; --soft: #6a7178; --line: #e4e2dc; --dot: #ffffff;
-  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --retraction: #b5277d; --on-tag: #ffffff; --wash: 0.13;
+  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --retraction: #9c1c7c; --dead: #7139ac;
+  --on-tag: #ffffff; --wash: 0.13;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #15181c; --sheet: #1b1f24; --ink: #e8e6e1; --soft: #9aa1a9; --line: #2d333a; --dot: #15181c;
-    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --retraction: #ee83bf; --on-tag: #12151a; --wash: 0.18;
+    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --retraction: #db6eb5; --dead: #a480ff;
+    --on-tag: #12151a; --wash: 0.18;
   }
 }
 body {
@@ -72,8 +74,11 @@ text.axis { fill: var(--soft); font-size: 12.5px; }
 .event .outside { paint-order: stroke; stroke: var(--sheet); stroke-width: 3px; }
 .event.small circle { fill: var(--ink); stroke: none; fill-opacity: .5; }
 .density rect { fill: var(--ink); }
+.density.late rect { fill: var(--LATE); }
+.density.dead rect { fill: var(--dead); }
 .event.late path { fill: var(--dot); stroke: var(--LATE); stroke-width: 1.6; stroke-linejoin: round; }
-.event.dead path { fill: var(--dot); stroke: var(--soft); stroke-width: 1.6; stroke-dasharray: 3 2; }
+.event.dead path { fill: var(--dot); stroke: var(--dead); stroke-width: 1.6; stroke-dasharray: 3 2; }
+.line { paint-order: stroke; stroke: var(--sheet); stroke-width: 3px; }
 .watermark { fill: none; stroke: var(--ink); stroke-width: 2.2; stroke-linejoin: round; }
 .ideal { fill: none; stroke: var(--soft); stroke-width: 1.3; stroke-dasharray: 5 5; }
 .pane rect { fill: var(--tone); fill-opacity: var(--wash); stroke: var(--tone); stroke-opacity: .45; }

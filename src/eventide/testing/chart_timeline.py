@@ -21,12 +21,26 @@ Timing = Literal["EARLY", "ON_TIME", "LATE"]
 
 @dataclass(frozen=True)
 class Event:
-    """A row with event time ``time`` that arrived at processing time ``at``. A row without a time has ``MIN``."""
+    """A row with event time ``time`` that arrived at processing time ``at``. A row without a time has ``MIN``.
+
+    ``rows``: how many rows the mark stands for.
+    """
 
     time: int
     at: int
     label: str
     fate: Fate = "window"
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Density:
+    """How many rows arrived until ``at``, in equal bins of event time between ``low`` and ``high``."""
+
+    at: int
+    low: int
+    high: int
+    rows: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,7 @@ class Timeline:
     watermarks: Sequence[tuple[int, int]] = ()
     panes: Sequence[Pane] = ()
     notes: Sequence[Remark] = ()
+    densities: Sequence[Density] = ()
 
 
 @dataclass(frozen=True)
@@ -121,16 +136,24 @@ class Axis:
         return "" if date == "1970-01-01" or self.step % _DAY == 0 else date
 
 
-def event_axis(timelines: Iterable[Timeline], first: float, last: float) -> Axis:
+def event_axis(timelines: Sequence[Timeline], first: float, last: float) -> Axis:
     """Return the axis of event time, wide enough for every row and window."""
     instants: list[int] = []
+    aside: list[int] = []
     marks: list[int] = []
     for timeline in timelines:
-        instants += [event.time for event in timeline.events]
+        instants += [event.time for event in timeline.events if event.fate == "window"]
+        aside += [event.time for event in timeline.events if event.fate != "window"]
         instants += [bound for pane in timeline.panes for bound in (pane.start, pane.end)]
+        instants += [bound for density in timeline.densities for bound in (density.low, density.high)]
         marks += [time for _, time in timeline.watermarks]
-    # A watermark far from all data is drawn at the edge, so that it does not compress the rest.
-    return _axis(_finite(instants) or _finite(marks), first, last, pad=0.0)
+    # What is far from all data is drawn at the edge, so that it does not compress the rest. Tests have no such rows.
+    known = _finite(instants) or _finite(aside) or _finite(marks)
+    low, high = min(known, default=0), max(known, default=0)
+    room = (high - low) / 2 if any(timeline.densities for timeline in timelines) else MAX
+    return _axis(
+        [*known, *(time for time in _finite(aside) if low - room <= time <= high + room)], first, last, pad=0.0
+    )
 
 
 def processing_axis(timelines: Iterable[Timeline], first: float, last: float) -> Axis:
@@ -140,6 +163,7 @@ def processing_axis(timelines: Iterable[Timeline], first: float, last: float) ->
         instants += [event.at for event in timeline.events]
         instants += [at for at, _ in timeline.watermarks]
         instants += [pane.at for pane in timeline.panes]
+        instants += [density.at for density in timeline.densities]
     return _axis(_finite(instants), first, last, pad=0.08)
 
 

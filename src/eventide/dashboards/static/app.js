@@ -9,8 +9,9 @@ import * as panels from "./panels.js";
 const PHASES = [["read", "read rows"], ["compute", "compute and commit"], ["deliver", "sinks"]];
 const LATENCY = [["disorder", "disorder and delay of the watermark"], ["slowest", "slowest origin"],
   ["interval", "waiting for a batch"], ["processing", "processing"]];
+const RECENT = 200; // batches that the page shows at first, and while it follows a query
 const seconds = (value) => duration(value * 1e6);
-const state = { id: null, query: null, charts: null, events: null, follow: true, timer: null, fetching: false, again: false };
+const state = { id: null, query: null, charts: null, events: null, follow: true, whole: false, timer: null, fetching: false, again: false };
 
 if (new URLSearchParams(location.search).has("token")) { // it is a cookie now: keep it out of the history
   history.replaceState(null, "", location.pathname + location.hash);
@@ -19,12 +20,13 @@ if (new URLSearchParams(location.search).has("token")) { // it is a cookie now: 
 const plane = new Plane(byId("plane"), {
   onView(what) {
     if (what === "fit") fit();
-    else if (what === "follow") setFollow(!state.follow);
+    else if (what === "follow") toggleFollow();
     else { setFollow(false); reload(250); }
   },
   onPane(start, end) {
     if (state.charts) panels.showWindows(state.charts, `${start} ${end}`);
   },
+  onItem: (lines) => setText("plane-item", lines.join("; ")),
 });
 const charts = {
   fate: new TimeChart(byId("fate-chart"), { format: short }),
@@ -63,7 +65,16 @@ function setFollow(follow) {
   if (follow) reload(0);
 }
 
+/** Follows the newest batches, from the whole history or a view of more than these; a closer view keeps its size. */
+function toggleFollow() {
+  if (state.follow && !state.whole) { setFollow(false); return; }
+  state.whole = false;
+  if (plane.view && plane.view.y1 - plane.view.y0 >= plane.recent) plane.view.fitted = true;
+  setFollow(true);
+}
+
 function fit() {
+  state.whole = true;
   if (plane.view) plane.view.fitted = true; // the next data are shown as a whole
   setFollow(true);
 }
@@ -81,7 +92,7 @@ async function load() {
   try {
     const view = plane.view, fixed = view && !view.fitted;
     const range = fixed && !state.follow ? `&since=${Math.floor(view.y0)}&until=${Math.ceil(view.y1)}`
-      : fixed ? `&since=${Math.floor((state.query?.at ?? view.y1) - (view.y1 - view.y0))}` : "";
+      : fixed ? `&since=${Math.floor((state.query?.at ?? view.y1) - (view.y1 - view.y0))}` : state.whole ? "" : `&last=${RECENT}`;
     const data = await get(`${path(id)}/charts?points=${Math.max(100, Math.min(600, Math.floor(innerWidth / 2)))}${range}`);
     if (id === state.id) show(data);
     performance.mark("shown"); // since the navigation: `python -m bench page` reads it
@@ -99,7 +110,7 @@ function show(data) {
   points.dead = points.at.map((_, i) => deadNames(points).reduce((sum, name) => sum + points[name][i], 0));
   state.charts = data;
   if (!points.at.length) return;
-  plane.set(data, { follow: state.follow });
+  plane.set(data, { follow: state.follow, recent: !state.whole, history: state.query ? state.query.at - state.query.since : 0 });
   const labels = points.at.map((_, i) => batchLabel(points, i));
   const set = (chart, series) => chart.set(points.at, points.since, series, labels);
   const dead = deadNames(points).filter((name) => points[name].some(Boolean));
@@ -151,6 +162,9 @@ function showTexts({ points, panes, density, traced }) {
   const total = (name) => points[name].reduce((sum, number) => sum + number, 0);
   setText("emitted-text", `${count(total("early"))} early, ${count(total("on_time"))} on time, ${count(total("late_panes"))} late, ${count(total("retractions"))} retracted in this range.`);
   const notes = [];
+  if (state.follow && !state.whole && state.query?.batches > all + 1) {
+    notes.push(`The newest ${count(all)} of ${plural(state.query.batches, "batch", "batches")}: Fit shows the whole history.`);
+  }
   if (!traced) notes.push("Panes are drawn for a query that runs with --dashboard or --trace.");
   else if (panes.at.length >= 800) notes.push("Only the newest 800 panes are drawn: zoom in for others.");
   if (!density.at.length) notes.push("The history has no event times of rows, so their density is not drawn.");
@@ -188,7 +202,10 @@ function follow(id) {
   state.events?.close();
   Object.assign(state, { id, query: null, charts: null });
   panels.showKeys([]);
-  plane.view = null;
+  Object.assign(plane, { view: null, selected: null });
+  Object.assign(state, { follow: true, whole: false });
+  byId("follow").setAttribute("aria-pressed", "true");
+  setText("plane-item", "");
   const events = new EventSource(`${path(id)}/events`);
   state.events = events;
   events.addEventListener("summary", (event) => showSummary(JSON.parse(event.data)));
@@ -299,7 +316,7 @@ async function route() {
 
 const redraw = () => { plane.draw(); for (const chart of Object.values(charts)) chart.draw(); };
 
-byId("follow").addEventListener("click", () => setFollow(!state.follow));
+byId("follow").addEventListener("click", toggleFollow);
 byId("fit").addEventListener("click", fit);
 byId("zoom-in").addEventListener("click", () => plane.zoom(0.6));
 byId("zoom-out").addEventListener("click", () => plane.zoom(1 / 0.6));

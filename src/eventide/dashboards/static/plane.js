@@ -11,8 +11,9 @@ const FARTHEST = 6; // times the data that the farthest view shows
 const NAMES = { EARLY: "early", ON_TIME: "on time", LATE: "late" };
 
 export class Plane {
-  constructor(canvas, { onView, onPane }) {
-    Object.assign(this, { canvas, onView, onPane, data: null, view: null, drag: null, pinch: null, pointers: new Map(), whole: null });
+  constructor(canvas, { onView, onPane, onItem }) {
+    Object.assign(this, { canvas, onView, onPane, onItem, data: null, view: null, drag: null, pinch: null, pointers: new Map(),
+      whole: null, recent: 0, selected: null });
     canvas.addEventListener("pointerdown", (event) => this.press(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
@@ -24,15 +25,18 @@ export class Plane {
     canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** Shows data; keeps the view of the user, if there is one. */
-  set(data, { follow }) {
+  /** Shows data; keeps the view of the user, if there is one. `history`: how long it is; `recent`: data is its end. */
+  set(data, { follow, recent = false, history = 0 }) {
     const before = this.data;
     this.data = data;
     const { points } = data, batches = points.batches.reduce((sum, number) => sum + number, 0);
     if (batches > 2) this.interval = (points.at.at(-1) - points.since[0]) / (batches - 1);
     this.starts = marks.paneStarts(data.panes, data.density, points.since[0]);
-    if (!this.view || this.view.fitted) this.fit();
-    else if (follow && before) {
+    if (!this.view || this.view.fitted) {
+      this.fit();
+      if (recent && this.view) this.recent = this.view.y1 - this.view.y0;
+      this.whole = Math.max(this.whole, history);
+    } else if (follow && before) {
       const shift = this.extent().y1 - this.view.y1;
       if (shift > 0) for (const name of ["x0", "x1", "y0", "y1"]) this.view[name] += shift;
     }
@@ -89,14 +93,48 @@ export class Plane {
     marks.drawIdeal(ctx, scale, this.view);
     marks.drawPanes(ctx, scale, panes, this.starts);
     marks.drawWatermark(ctx, scale, points);
-    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts, points);
-    this.crowded = marks.drawMarks(ctx, this.lateRows(scale, true), "late", marks.cross);
+    const late = this.lateRows(scale, true);
+    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts, points, late);
+    this.crowded = marks.drawMarks(ctx, late, "late", marks.cross);
     ctx.restore();
     ctx.save();
     ctx.beginPath(); ctx.rect(this.left, TOP, GUTTER, height - TOP - BOTTOM); ctx.clip();
     marks.drawMarks(ctx, this.lateRows(scale, false), "late", marks.cross, true);
     marks.drawMarks(ctx, this.deadLetters(scale), "dead", marks.diamond, true);
     ctx.restore();
+    const item = this.selected && this.items().find((other) => compared(other.order, this.selected.order) === 0);
+    if (item) marks.drawRing(ctx, item);
+  }
+
+  /** The panes, late rows and dead letters in sight, in the order of processing time: where they are, and their texts. */
+  items() {
+    const { panes, points } = this.data, { x, y } = this.scale, { height } = this.size;
+    const late = [...this.lateRows(this.scale, true), ...this.lateRows(this.scale, false)]
+      .map((mark) => ({ ...mark, order: [mark.at, 1, mark.time ?? -Infinity], lines: describedLate(mark) }));
+    const dead = this.deadLetters(this.scale)
+      .map((mark) => ({ ...mark, order: [mark.at, 2], lines: describedDead(points, mark.point) }));
+    const shown = panes.at.flatMap((at, i) => {
+      const left = Math.max(x(panes.start[i]), this.scale.left), right = Math.min(x(panes.end[i]), this.size.width - RIGHT);
+      if (left > right || !inside(y(at), TOP, height - BOTTOM)) return [];
+      const [start, end] = [panes.start[i], panes.end[i]], order = [at, 0, start, end, panes.diff[i], panes.timing[i]];
+      return [{ x: (left + right) / 2, y: y(at), start, end, order, lines: describedPane(panes, i) }];
+    });
+    const visible = late.filter((mark) => mark.x <= this.size.width - RIGHT);
+    return [...shown, ...visible, ...dead].sort((a, b) => compared(a.order, b.order));
+  }
+
+  /** Selects the next item in sight, or the previous one; the newest, if none is selected. */
+  step(forward) {
+    const items = this.items();
+    if (!items.length) { this.onItem(["No pane, late row or dead letter is in sight"]); return; }
+    const order = this.selected?.order;
+    const next = !order ? items.at(-1)
+      : forward ? items.find((item) => compared(item.order, order) > 0)
+      : items.findLast((item) => compared(item.order, order) < 0);
+    if (!next) { this.onItem([`This is the ${forward ? "newest" : "oldest"} in sight`]); return; }
+    this.selected = next;
+    this.onItem(next.lines);
+    this.draw();
   }
 
   /** The marks of late rows: at their event times, or at the left edge if these are unknown or before the view. */
@@ -109,7 +147,7 @@ export class Plane {
 
   deadLetters({ y }) {
     const { at, dead } = this.data.points;
-    return at.map((when, i) => ({ x: this.left + 27, y: y(when), rows: dead[i] }))
+    return at.map((when, i) => ({ x: this.left + 27, y: y(when), rows: dead[i], at: when, point: i }))
       .filter((mark) => mark.rows && inside(mark.y, TOP, this.size.height - BOTTOM));
   }
 
@@ -161,18 +199,13 @@ export class Plane {
 
   describe(px, py) {
     const { panes, points } = this.data;
-    const late = [...this.lateRows(this.scale, true), ...this.lateRows(this.scale, false)]
-      .find((mark) => Math.abs(mark.x - px) < 7 && Math.abs(mark.y - py) < 7);
-    if (late) {
-      return [plural(late.rows, "late row"), late.time === null ? "event time unknown" : `event time about ${instant(late.time)}`,
-        `arrived ${instant(late.at)}`];
-    }
+    const near = (mark) => Math.abs(mark.x - px) < 7 && Math.abs(mark.y - py) < 7;
+    const late = [...this.lateRows(this.scale, true), ...this.lateRows(this.scale, false)].find(near);
+    if (late) return describedLate(late);
+    const dead = this.deadLetters(this.scale).find(near);
+    if (dead) return describedDead(points, dead.point);
     const pane = this.paneAt(px, py);
-    if (pane >= 0) {
-      const what = panes.diff[pane] < 0 ? "retraction" : `${NAMES[panes.timing[pane]] ?? panes.timing[pane]} pane`;
-      return [`${what}, ${plural(panes.keys[pane], "key")}`, `window ${instant(panes.start[pane])}`,
-        `to ${instant(panes.end[pane])}`, `emitted ${instant(panes.at[pane])} in batch ${panes.batch[pane]}`];
-    }
+    if (pane >= 0) return describedPane(panes, pane);
     let best = 0;
     points.at.forEach((at, i) => {
       if (Math.abs(this.scale.y(at) - py) < Math.abs(this.scale.y(points.at[best]) - py)) best = i;
@@ -304,8 +337,17 @@ export class Plane {
     else if (event.key === "-") this.zoom(1.4);
     else if (event.key === "0") this.onView("fit");
     else if (event.key === "f") this.onView("follow");
+    else if (event.key === "n" || event.key === "p") this.step(event.key === "n");
+    else if (event.key === "Enter" && this.selected?.start !== undefined) this.onPane(this.selected.start, this.selected.end);
+    else if (event.key === "Escape" && this.selected) this.unselect();
     else return;
     event.preventDefault();
+  }
+
+  unselect() {
+    this.selected = null;
+    this.onItem([]);
+    this.draw();
   }
 
   changed() {
@@ -315,6 +357,25 @@ export class Plane {
 }
 
 const inside = (value, low, high) => value >= low && value <= high;
+
+/** Whether a list of numbers is before another one (negative), or after it (positive). */
+const compared = (a, b) => a.map((value, i) => (value === b[i] ? 0 : value < b[i] ? -1 : 1)).find((sign) => sign) ?? 0;
+
+function describedLate({ rows, time, at }) {
+  return [plural(rows, "late row"), time === null ? "event time unknown" : `event time about ${instant(time)}`, `arrived ${instant(at)}`];
+}
+
+function describedDead(points, i) {
+  const reasons = Object.keys(points).filter((name) => name.startsWith("dead_") && points[name][i]);
+  return [plural(points.dead[i], "dead letter"), ...reasons.map((name) => `${count(points[name][i])} ${name.replace("dead_", "")}`),
+    `arrived ${instant(points.at[i])}`];
+}
+
+function describedPane({ diff, timing, keys, start, end, at, batch }, i) {
+  const what = diff[i] < 0 ? "retraction" : `${NAMES[timing[i]] ?? timing[i]} pane`;
+  return [`${what}, ${plural(keys[i], "key")}`, `window ${instant(start[i])}`, `to ${instant(end[i])}`,
+    `${diff[i] < 0 ? "retracted" : "emitted"} ${instant(at[i])} in batch ${batch[i]}`];
+}
 
 /** A view that is moved by a number of steps. */
 const moved = ({ x0, x1, y0, y1 }, [stepX, stepY], dx, dy) =>

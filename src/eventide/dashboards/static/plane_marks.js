@@ -6,6 +6,7 @@ const COLOURS = { EARLY: "early", ON_TIME: "on-time", LATE: "late" };
 const IMPORTANCE = { ON_TIME: 0, LATE: 1, EARLY: 2 }; // of labels, where not all fit
 const WASH = 0.13, EDGE = 2.5, TAG_HEIGHT = 16, TAG_GAP = 2;
 const CELL = 8; // pixels of a cell in which marks are added up
+const TALLEST = 40; // pixels of the density of a batch
 const BAR = 16; // pixels of the longest bar
 const CROWDED = 0.3; // share of marks that may share a cell with others
 
@@ -16,8 +17,9 @@ export function drawDensity(ctx, { x, y }, { at, since, low, high, rows }) {
   const colour = css("density");
   at.forEach((time, i) => {
     const bins = rows[i], wide = (high[i] - low[i]) / bins.length;
-    const below = i ? at[i - 1] : since[i];
-    const top = y(time), tall = Math.min(Math.max(y(below) - top, 4), 40);
+    const top = y(time); // a cell begins at the batch before, so that no row seems to arrive at another time
+    const before = i ? y(at[i - 1]) : Math.max(y(since[0]), top + Math.min(at.length > 1 ? top - y(at[1]) : CELL, CELL));
+    const tall = Math.min(Math.max(before - top, 1), TALLEST);
     bins.forEach((number, bin) => {
       if (!number) return;
       const from = x(low[i] + bin * wide), to = x(low[i] + (bin + 1) * wide);
@@ -106,9 +108,9 @@ export function drawPanes(ctx, { x, y }, panes, starts) {
   });
 }
 
-/** The number of keys of panes as labels, beside the watermark where possible; one that does not fit is left out. */
-export function drawPaneLabels(ctx, scale, panes, starts, points) {
-  const taken = [], line = watermarkBoxes(scale, points);
+/** The number of keys of panes as labels that cover no other label, no late row and not the watermark, or are left out. */
+export function drawPaneLabels(ctx, scale, panes, starts, points, late) {
+  const taken = [...watermarkBoxes(scale, points), ...late.map(({ x, y }) => ({ x: x - 5, y: y - 5, wide: 10, tall: 10 }))];
   const emissions = new Map();
   panes.start.forEach((from, i) => {
     const key = `${from} ${panes.end[i]} ${panes.at[i]}`;
@@ -130,11 +132,11 @@ export function drawPaneLabels(ctx, scale, panes, starts, points) {
     const widths = texts.map((text) => ctx.measureText(text).width + 10);
     const wide = widths.reduce((sum, width) => sum + width + TAG_GAP, -TAG_GAP);
     const i = shown.at(-1), left = scale.x(panes.start[i]), right = scale.x(panes.end[i]), top = scale.y(panes.at[i]);
-    if (wide + 6 > right - left || scale.y(starts[i]) - top < TAG_HEIGHT + 6) return false;
-    const boxes = [1, 0.75, 0.5, 0.25, 0].map((share) =>
-      ({ x: left + 3 + share * (right - left - wide - 6), y: top + 6, wide, tall: TAG_HEIGHT }));
-    const free = boxes.filter((box) => !taken.some((other) => overlap(box, other)));
-    const box = free.find((candidate) => !line.some((step) => overlap(candidate, step))) ?? free[0];
+    if (wide + 6 > right - left) return false;
+    const lines = [0, 1, 2, 3, 4, 5, 6].map((number) => top + 6 * (number + 1)).filter((y) => y + TAG_HEIGHT <= scale.y(starts[i]));
+    const boxes = lines.flatMap((y) => [1, 0.75, 0.5, 0.25, 0].map((share) =>
+      ({ x: left + 3 + share * (right - left - wide - 6), y, wide, tall: TAG_HEIGHT })));
+    const box = boxes.find((candidate) => !taken.some((other) => overlap(candidate, other)));
     if (!box) return false;
     taken.push(box);
     let at = box.x;
@@ -205,4 +207,10 @@ export function diamond(ctx, { x, y }, more) {
   const size = 4 + more;
   ctx.beginPath();
   ctx.moveTo(x, y - size); ctx.lineTo(x + size, y); ctx.lineTo(x, y + size); ctx.lineTo(x - size, y); ctx.fill();
+}
+
+/** Marks the item whose text is shown. */
+export function drawRing(ctx, { x, y }) {
+  ctx.strokeStyle = css("accent"); ctx.lineWidth = 2.5;
+  ctx.beginPath(); ctx.arc(x, y, 11, 0, 2 * Math.PI); ctx.stroke();
 }
