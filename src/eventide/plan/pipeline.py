@@ -16,7 +16,7 @@ from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
-from eventide.plan.retractions import ONCE, no_retractions
+from eventide.plan.retractions import ONCE, emits_retractions, no_retractions
 from eventide.plan.window_plan import WindowPlan
 from eventide.triggers import AfterWatermark, InOrder, Never, Parallel, Repeatedly, Trigger
 from eventide.watermarks.generators import NoWatermark
@@ -47,7 +47,7 @@ def over_panes(plan: Plan, before: Plan) -> Plan:
             "gives only one of them. Let it stand first in the chain, or write what comes before it to a table and "
             "read that as a stream."
         )
-    retracts = before.mode == "retracting"
+    retracts = emits_retractions(before)
     if retracts and (reason := no_retractions(plan)) is not None:
         raise PlanError(f"The pipeline before retracts panes: {reason} {ONCE}")
     watermark = plan.watermark.over_panes()
