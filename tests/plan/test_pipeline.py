@@ -35,7 +35,7 @@ WAITING = {
     "a union with one that has none": ev.union(a=STATED, b=STREAM).window(ev.tumbling("1 minute")).agg(n=ev.count()),
     "an interval join": ev.join(STATED, STREAM, within="1 minute"),
     "a window join": ev.window_join(STREAM, STATED, window=ev.tumbling("1 minute")),
-    "ids": STREAM.deduplicate("id", within="1 hour").window(ev.tumbling("1 minute")).emit(early="10s").agg(n=ev.count()),
+    "ids": STREAM.deduplicate("id", within="1 hour").window(ev.rows(2)).agg(n=ev.count()),
 }
 GOING = {
     "a watermark": STATED.window(ev.tumbling("1 minute")).agg(n=ev.count()),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError
+from eventide.plan.chain_columns import check_chain_columns
 from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import Plan
@@ -267,6 +268,7 @@ class Pipeline(Runnable):
         later = following._as_pipeline()
         chain = replace(self, following=(*self.following, later.plan, *later.following))
         _ = chain.plans  # rejects plans that cannot follow each other
+        check_chain_columns(later.plan, (self.plan, *self.following)[-1])
         return chain
 
     @property
