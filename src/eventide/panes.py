@@ -35,7 +35,7 @@ PANE = (
 )
 RESERVED = (*WINDOW, *PANE, DIFF)
 
-_OF_EVERY_PANE = (PANE_TIMING, PANE_INDEX, DIFF)  # those by which panes are recognised
+_OF_EVERY_PANE = (PANE_TIMING, PANE_INDEX, DIFF)  # those by which panes in formats of text are recognised
 
 # Late rows and dead letters have all columns of the input, so the columns that are added have a prefix.
 PREFIX = "ev_"
@@ -50,14 +50,20 @@ _START, _END = pl.col(c.START), pl.col(c.END)
 def recognised_columns(schema: Mapping[str, pl.DataType]) -> set[str]:
     """Return the columns by which rows are recognised as panes of a pipeline; empty if they are other rows.
 
-    Other rows can have columns of these names, but hardly all of them with numbers in ``pane_index`` and ``diff``.
+    All results have an 8-bit ``diff``, also if their other pane columns are dropped, as results of SQL. Formats of text
+    do not preserve that type. There, other rows can have columns of these names, but hardly all of them with numbers in
+    ``pane_index`` and ``diff``.
 
-    >>> panes = {"shop": pl.String(), "pane_timing": pl.String(), "pane_index": pl.Int64(), "diff": pl.Int8()}
+    >>> panes = {"shop": pl.String(), "pane_timing": pl.String(), "pane_index": pl.Int64(), "diff": pl.Int64()}
     >>> sorted(recognised_columns(panes))
     ['diff', 'pane_index', 'pane_timing']
     >>> recognised_columns(panes | {"diff": pl.String()})
     set()
+    >>> recognised_columns({"shop": pl.String(), "diff": pl.Int8()})
+    {'diff'}
     """
+    if schema.get(DIFF) == pl.Int8:
+        return {DIFF}
     marks = set(_OF_EVERY_PANE)
     is_pane = marks.issubset(schema) and all(schema[name].is_integer() for name in (PANE_INDEX, DIFF))
     return marks if is_pane else set()

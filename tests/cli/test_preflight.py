@@ -24,6 +24,10 @@ import eventide as ev
 orders, payments = (ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 m")) for _ in range(2))
 pipeline = ev.join(orders, payments, within="1 minute")
 """
+TOTAL = """
+import eventide as ev
+pipeline = ev.stream(time="ts", watermark="1 m").window(ev.global_window()).agg(n=ev.count())
+"""
 SQL = """
 CREATE STREAM sales WATERMARK FOR ts AS ts - INTERVAL '10' SECOND;
 SELECT shop, COUNT(*) AS n FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '1' MINUTE)
@@ -49,6 +53,7 @@ def place(tmp_path: Path) -> Path:
     """A directory with jobs, Parquet files, and a database with a table."""
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
     (tmp_path / "join.py").write_text(JOIN, encoding="utf-8")
+    (tmp_path / "total.py").write_text(TOTAL, encoding="utf-8")
     (tmp_path / "job.sql").write_text(SQL, encoding="utf-8")
     for name, columns in (("good", ("ts", "shop")), ("bad", ("time", "shop"))):
         (tmp_path / name).mkdir()
@@ -84,6 +89,7 @@ MISTAKES = [
     ("join.py", ["left=parquet:{place}/good", "right=parquet:{place}/bad"], "input 'right': "),
     ("job.sql", ["parquet:{place}/bad"], "ts"),
     ("job.sql", ["orders=parquet:{place}/good"], "there is no input 'orders'"),
+    ("total.py", ["parquet:{place}/good"], "The global window is complete when the stream ends"),
 ]
 
 
@@ -104,6 +110,7 @@ def test_a_mistake_is_reported_before_spark_starts(place: Path, job: str, source
         ("job.py", ["rate:1"]),
         ("join.py", ["left=parquet:{place}/good", "right=parquet:{place}/good"]),
         ("job.sql", ["parquet:{place}/good"]),
+        ("total.py", ["parquet:{place}/good", "--drain"]),
         ("job.sql", ["sales=parquet:{place}/good"]),
     ],
 )

@@ -117,3 +117,59 @@ def test_panes_of_windows_that_end_far_ahead_of_the_clock_enter_the_next_pipelin
     total = ev.stream(time="window_time", watermark=ev.bounded_delay("0s")).window(ev.inherit()).agg(total=ev.sum("n"))
     result = early.then(total).local(pl.DataFrame({"ts": [0, 1]}), clock=[5])
     assert result.dead.height == 0 and result.panes["total"].to_list() == [2]
+
+
+PER_SHOP = ev.stream("ts", key="shop", watermark="0 seconds").window(ev.tumbling("1 minute")).agg(n=ev.count())
+ROW_WINDOWS = ev.stream("ts", watermark="0 seconds").window(ev.rows(3)).agg(n=ev.count())
+
+
+def hourly(time: str = "window_time", **options: Any) -> ev.WindowedStream:
+    return ev.stream(time, **options).window(ev.tumbling("1 hour"))
+
+
+MISTAKES: dict[str, tuple[ev.Pipeline, ev.Pipeline, str]] = {
+    "time": (PER_SHOP, hourly("ts").agg(n=ev.count()), "no column 'ts'.*event time of a pane is 'window_time'"),
+    "time that is none": (PER_SHOP, hourly("pane_index").agg(n=ev.count()), "'pane_index' is no event time"),
+    "bounds of row windows": (ROW_WINDOWS, hourly("window_end").agg(n=ev.count()), "'window_end' is no event time"),
+    "row windows": (ROW_WINDOWS, ev.stream("window_time").window(ev.inherit()).agg(n=ev.count()), "counted in rows"),
+    "key": (PER_SHOP, hourly(key="shpo").agg(n=ev.count()), "key: .*no column 'shpo'. Did you mean 'shop'"),
+    "aggregate": (PER_SHOP, hourly().agg(n=ev.sum("m")), r"sum\(m\): .*no column 'm'"),
+    "aggregate of an expression": (PER_SHOP, hourly().agg(n=ev.sum(pl.col("m") * 2)), "no column 'm'"),
+    "condition": (PER_SHOP, hourly().agg(n=ev.sum("n", where=pl.col("m") > 2)), "no column 'm'"),
+    "composite": (PER_SHOP, hourly().agg(n=ev.composite(a=ev.sum("n"), b=ev.max("m"))), "no column 'm'"),
+    "id": (
+        PER_SHOP,
+        ev.stream("window_time").deduplicate("id", within="1 hour").window(ev.tumbling("1 hour")).agg(n=ev.count()),
+        "no column 'id'",
+    ),
+    "gap": (PER_SHOP, ev.stream("window_time").window(ev.sessions("gap")).agg(n=ev.count()), "no column 'gap'"),
+    "third pipeline": (PER_SHOP.then(hourly().agg(most=ev.max("n"))), hourly(key="shop").agg(n=ev.count()), "'shop'"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_columns_that_a_chain_does_not_pass_on_are_found_when_it_is_built(case: str) -> None:
+    first, following, message = MISTAKES[case]
+    with pytest.raises(ev.PlanError, match=message):
+        first.then(following)
+
+
+def test_columns_whose_types_are_not_known_yet_are_accepted_in_a_chain() -> None:
+    """Only names are known without rows: a key may be text, a result may be a struct with a time."""
+    last = ev.stream("last.ts", key="shop").window(ev.tumbling("1 hour"))
+    rows = pl.DataFrame({"ts": [1, 2], "shop": ["kiel", "kiel"]})
+    first = ev.stream("ts", key="shop", watermark="0 seconds").window(ev.tumbling("1 minute"))
+    chain = first.agg(last=ev.composite(ts=ev.max("ts"))).then(
+        last.agg(shops=ev.collect_set("shop"), n=ev.count(), name=ev.min(pl.col("shop").str.to_uppercase()))
+    )
+    assert chain.local(rows).panes.select("shops", "n", "name").rows() == [(["kiel"], 1, "KIEL")]
+
+
+def test_calls_between_pipelines_add_columns_to_a_chain() -> None:
+    async def look_up(row: dict[str, Any]) -> dict[str, Any]:
+        return {"region": "north"}
+
+    regions = ev.stream("window_time", key="region").map_async(look_up, output={"region": pl.String})
+    chain = PER_SHOP.then(regions.window(ev.tumbling("1 hour")).agg(n=ev.sum("n")))
+    panes = chain.local(pl.DataFrame({"ts": [1, 2], "shop": ["kiel", "kiel"]})).panes
+    assert panes.select("region", "n").rows() == [("north", 2)]

@@ -32,6 +32,15 @@ class Total(ev.Processor):
         self.emit(net.select(total=pl.col("total") + known))
 
 
+class Forwarded(ev.Processor):
+    """The panes with their diff, under fewer columns."""
+
+    retractions = True
+
+    def process(self, edge: str, rows: pl.DataFrame) -> None:
+        self.emit(rows.select("window_time", "n", "diff"))
+
+
 class NetTotal(Total):
     """The same, for rows that are retracted."""
 
@@ -68,6 +77,17 @@ def test_what_cannot_apply_retractions_is_rejected_in_a_chain(case: str) -> None
     assert "The pipeline before retracts panes" in str(raised.value)
 
 
+def test_no_advice_on_retractions_counts_rows_twice() -> None:
+    """Panes that accumulate repeat the rows of the panes before them, so a later pipeline would count them again."""
+    following, _ = CANNOT["sessions"]
+    with pytest.raises(ev.PlanError) as raised:
+        MINUTES.then(following)
+    assert "accumulating" not in str(raised.value)
+    windows = ev.stream("ts", watermark="0 seconds").window(ev.tumbling("1 minute"))
+    added = windows.emit(early=ev.on_update(), allowed_lateness="1 hour", mode="discarding").agg(n=ev.count())
+    assert added.then(following).local(BUNDLES, clock=[10, 11]).panes["n"].to_list() == [2]
+
+
 @pytest.mark.parametrize("case", CANNOT)
 def test_what_cannot_apply_retractions_rejects_panes_that_are_retracted(case: str) -> None:
     following, names = CANNOT[case]
@@ -96,6 +116,48 @@ def test_panes_in_a_frame_are_applied_with_their_diff(window: Any) -> None:
     panes = MINUTES.local(BUNDLES).panes
     totals = PANES.window(window).agg(n=ev.sum("n")).local(panes).panes
     assert totals["n"].unique().to_list() == [2]
+
+
+@pytest.mark.parametrize("dropped", ["pane_timing", "pane_index", ["pane_timing", "pane_index", "window_end"]])
+def test_panes_whose_columns_were_dropped_are_applied_with_their_diff(dropped: str | list[str]) -> None:
+    panes = MINUTES.local(BUNDLES, clock=[10, 11]).panes.drop(dropped)
+    totals = HOURS.agg(panes=ev.count(), n=ev.sum("n")).local(panes).panes
+    assert totals.select("panes", "n").rows() == [(1, 2)]
+
+
+def test_results_of_sql_are_applied_with_their_diff() -> None:
+    minutes = ev.sql(
+        """
+        CREATE STREAM clicks WATERMARK FOR ts AS ts - INTERVAL '0' SECOND;
+        SELECT window_time, COUNT(*) AS n
+        FROM TUMBLE(clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE)
+        GROUP BY window_start, window_end
+        EMIT EARLY ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR
+        """
+    )
+    results = minutes.local(BUNDLES, clock=[10, 11]).panes
+    assert (results["diff"] == -1).any()
+    totals = HOURS.agg(panes=ev.count(), n=ev.sum("n")).local(results).panes
+    assert totals.select("panes", "n").rows() == [(1, 2)]
+
+
+def test_a_processor_between_two_pipelines_passes_retractions_on() -> None:
+    columns = {"window_time": pl.Datetime("us", "UTC"), "n": pl.Int64, "diff": pl.Int8}
+    for diff in (pl.Int8, pl.Int64):
+        forwarded = ev.stream("window_time", watermark="0 seconds").process(
+            Forwarded(), output=columns | {"diff": diff}
+        )
+        chain = MINUTES.then(forwarded).then(HOURS.agg(panes=ev.count(), n=ev.sum("n")))
+        panes = chain.local(BUNDLES, clock=[10, 11]).panes
+        assert panes.select("panes", "n").rows() == [(1, 2)]
+
+
+def test_what_cannot_apply_retractions_is_rejected_behind_a_processor_that_passes_them_on() -> None:
+    columns = {"window_time": pl.Datetime("us", "UTC"), "n": pl.Int64, "diff": pl.Int8}
+    forwarded = ev.stream("window_time", watermark="0 seconds").process(Forwarded(), output=columns)
+    following, names = CANNOT["sessions"]
+    with pytest.raises(ev.PlanError, match=names):
+        MINUTES.then(forwarded).then(following)
 
 
 def test_panes_without_the_columns_of_a_pane_are_rows() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
+import pytest
 
 import eventide as ev
 from eventide.panes import PANE, WINDOW
@@ -133,3 +135,24 @@ def test_a_union_with_other_watermark_keys_waits_until_they_are_idle() -> None:
     assert query.push({"one": rows((41, "a"))}, now=30 * SECOND).panes.is_empty()
     assert query.push({"one": rows((42, "a"))}, now=90 * SECOND).panes.select("id", "n").rows() == [("a", 1)]
     assert query.drain(now=91 * SECOND).panes["n"].to_list() == [3, 1]
+
+
+@pytest.mark.parametrize("kind", ["by window", "by time"])
+def test_panes_of_two_pipelines_are_joined_as_the_message_says(kind: str) -> None:
+    def joined(time: str) -> ev.Pipeline:
+        minutes = ev.stream(time, key="id", watermark="0 seconds")
+        if kind == "by time":
+            return ev.join(minutes, minutes, within="1 minute")
+        return ev.window_join(minutes, minutes, window=ev.tumbling("1 hour"))
+
+    counts = stream().window(ev.tumbling("1 minute")).agg(n=ev.count())
+    panes = counts.local(rows((1, "a"), (2, "a"))).panes
+    with pytest.raises(ev.PlanError, match="columns that every joined row has") as raised:
+        joined("window_time").local({"left": panes, "right": panes})
+    message = str(raised.value)
+    prepared = eval(re.findall(r"rows\.\S.*?\)(?=\. )", message)[0], {"rows": panes})
+    time = "event_time" if "event_time" in prepared.columns else "window_time"
+    assert (f"ev.stream(time={time!r}" in message) == (kind == "by window")
+    assert "each window once" in message
+    pairs = joined(time).local({"left": prepared, "right": prepared}).panes
+    assert pairs.select("n", "n_right").rows() == [(2, 2)]

@@ -92,3 +92,11 @@ def test_explain_shows_the_cell_layout_where_each_window_fires_once() -> None:
     assert (
         layout(stream.window(ev.tumbling("1h")).trigger(ev.on_update(), mode="discarding").agg(n=ev.count())) == "panes"
     )
+
+
+def test_a_plan_that_is_declared_to_have_no_watermark_shows_what_is_stored_until_the_end() -> None:
+    stream = ev.stream(time="ts", watermark=ev.no_watermark()).deduplicate("id", within="1 hour")
+    text = stream.window(ev.tumbling("1 minute")).emit(early="10 seconds").agg(n=ev.count()).explain()
+    assert "warning  without a watermark, windows are never complete before the stream ends" in text
+    assert "warning  without a watermark, ids of .deduplicate() never expire before the stream ends" in text
+    assert "warning" not in ev.stream("ts").window(ev.rows(3)).agg(n=ev.count()).explain()

@@ -83,7 +83,7 @@ BOUND: list[tuple[ev.Pipeline, dict[str, dict[str, pl.DataType]], str]] = [
             "left": {"t": pl.Int64(), "id": pl.Int64(), "pane_index": pl.Int64()},
             "right": {"t": pl.Int64(), "id": pl.Int64()},
         },
-        "two columns 'pane_index', or one with a name of Eventide's own",
+        "the rows of 'left' have columns that every joined row has: 'pane_index'",
     ),
     (
         ev.union(a=LEFT, b=RIGHT).window(MINUTE).agg(n=ev.count()),

@@ -10,7 +10,7 @@ import pytest
 
 import eventide
 import eventide as ev
-from eventide.plan.pipeline import check_watermarks
+from eventide.plan.pipeline import check_completes, check_watermarks
 
 PLAN = Path(eventide.__file__).parent / "plan"
 HOSTS = ("local", "sinks", "spark", "standalone", "streamsql", "testing", "cli")
@@ -35,6 +35,7 @@ WAITING = {
     "a union with one that has none": ev.union(a=STATED, b=STREAM).window(ev.tumbling("1 minute")).agg(n=ev.count()),
     "an interval join": ev.join(STATED, STREAM, within="1 minute"),
     "a window join": ev.window_join(STREAM, STATED, window=ev.tumbling("1 minute")),
+    "ids": STREAM.deduplicate("id", within="1 hour").window(ev.rows(2)).agg(n=ev.count()),
 }
 GOING = {
     "a watermark": STATED.window(ev.tumbling("1 minute")).agg(n=ev.count()),
@@ -65,6 +66,45 @@ def test_a_plan_that_waits_for_a_watermark_is_rejected_on_a_stream(pipeline: ev.
 @pytest.mark.parametrize("pipeline", GOING.values(), ids=GOING)
 def test_a_plan_that_emits_anyway_is_accepted(pipeline: ev.Pipeline) -> None:
     check_watermarks(pipeline.plan)
+
+
+EVERYTHING = STATED.window(ev.global_window())
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        EVERYTHING.agg(n=ev.count()),
+        EVERYTHING.trigger(ev.never()).agg(n=ev.count()),
+        GOING["a watermark"].then(ev.stream("window_time").window(ev.global_window()).agg(n=ev.sum("n"))),
+    ],
+    ids=["no trigger", "never", "in a chain"],
+)
+def test_a_global_window_that_emits_only_at_the_end_is_rejected_on_a_stream(pipeline: ev.Pipeline) -> None:
+    with pytest.raises(ev.PlanError, match="global window is complete when the stream ends"):
+        check_completes(pipeline)
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        EVERYTHING.emit(early="10 seconds").agg(n=ev.count()),
+        EVERYTHING.trigger(ev.repeatedly(ev.after_count(1000))).agg(n=ev.count()),
+        ev.stream("ts", watermark=ev.no_watermark()).window(ev.global_window()).agg(n=ev.count()),
+        *GOING.values(),
+    ],
+)
+def test_a_global_window_with_a_trigger_is_accepted(pipeline: ev.Pipeline) -> None:
+    check_completes(pipeline)
+
+
+def test_the_advice_on_global_windows_in_sql_is_accepted() -> None:
+    query = "CREATE STREAM orders WATERMARK FOR ts AS ts - INTERVAL '30' SECOND; SELECT COUNT(*) AS n FROM orders"
+    with pytest.raises(ev.PlanError) as rejected:
+        check_completes(ev.sql(query).pipeline)
+    clause = "EMIT EARLY EVERY INTERVAL '10' SECOND"
+    assert clause in str(rejected.value)
+    check_completes(ev.sql(f"{query} {clause}").pipeline)
 
 
 def test_the_message_has_the_three_usual_choices() -> None:

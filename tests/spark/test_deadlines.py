@@ -128,7 +128,7 @@ def test_a_wake_up_is_no_command_in_any_placement(spark: SparkSession, tmp_path:
 
 
 def test_a_silent_stream_ends_its_windows_by_the_clock(spark: SparkSession, tmp_path: Path, placement: str) -> None:
-    watermark = ev.bounded_delay("1 hour", at_latest="2 seconds")
+    watermark = ev.bounded_delay("1 second", at_latest="2 seconds")
     alive = ev.stream(time="ts", key="shop", watermark=watermark).window(ev.tumbling("1 second")).agg(n=ev.count())
     stream = Stream(spark, tmp_path).put(rows(int(time.time())))
     query = stream.run(alive, available_now=False)

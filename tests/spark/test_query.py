@@ -140,6 +140,11 @@ def test_without_a_watermark_a_stream_is_rejected_and_a_table_is_not(spark: Spar
         stream.rows.transform(unstated)
     with pytest.raises(ev.PlanError, match="The stream has no watermark"):
         stream.run(unstated)
+    total = ev.stream(time="ts", watermark="1 second").window(ev.global_window()).agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match="global window"):
+        stream.rows.transform(total)
+    with pytest.raises(ev.PlanError, match="global window"):
+        total.run(stream.rows, sink="noop", checkpoint=tmp_path / "total")
     table = spark.read.parquet(str(tmp_path / "in"))
     assert table.transform(unstated).columns == stream.rows.transform(PER_MINUTE).columns
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -67,6 +68,23 @@ def test_the_watermark_is_that_of_a_model() -> None:
             reached = now - 60 if highest is None else max(now - 60, highest - 10)
             expected = reached if expected is None else max(expected, reached)
             assert step.watermark_us == expected * SECOND
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: ev.bounded_delay("5 minutes", at_latest="1 minute"),
+        lambda: ev.bounded_delay("5 minutes", at_latest="300 seconds"),
+        lambda: ev.ascending(at_latest="0 seconds"),
+        lambda: ev.sql(
+            "CREATE STREAM clicks WATERMARK FOR t AS t - INTERVAL '5' MINUTE AT LATEST INTERVAL '1' MINUTE;"
+            "SELECT COUNT(*) AS n FROM TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)"
+        ),
+    ],
+)
+def test_a_delay_that_the_clock_always_overtakes_is_rejected(build: Callable[[], object]) -> None:
+    with pytest.raises(ev.PlanError, match=r"is not longer than the delay of .* ev\.processing_time\("):
+        build()
 
 
 def test_hosts_wake_up_for_it() -> None:

@@ -61,7 +61,7 @@ def check_request(request: RunRequest) -> None:
     """Reject mistakes before Spark starts."""
     from eventide._paths import on_disk
     from eventide.cli.jobs import check_sources
-    from eventide.plan.pipeline import check_watermarks
+    from eventide.plan.pipeline import check_completes, check_watermarks
     from eventide.spark.control import check_not_drained
     from eventide.spark.storage import LocalStorage
 
@@ -72,6 +72,8 @@ def check_request(request: RunRequest) -> None:
         )
     check_sources(request.job, request.sources)
     check_watermarks(request.job.pipeline.plan)
+    if not (request.available_now or request.drain):
+        check_completes(request.job.pipeline)
     if (local := on_disk(request.checkpoint)) is not None:  # run() checks others once there is a session
         check_not_drained(LocalStorage(local), request.checkpoint)
     if request.trace is not None:

@@ -13,6 +13,7 @@ from eventide._column_refs import TimeColumn
 from eventide.errors import DataError, PlanError, did_you_mean
 from eventide.kernels.intervals import int_bounds, int_min
 from eventide.panes import DIFF, WINDOW, WINDOW_END, WINDOW_START, recognised_columns
+from eventide.plan.errors import inherits_row_windows
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.retractions import ONCE, no_retractions
 from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, from_unit, time_column, unit_meant
@@ -194,11 +195,7 @@ def check_window(schema: Mapping[str, pl.DataType]) -> None:
             "inherit() needs the panes of another pipeline: rows with the columns `window_start` and `window_end`."
         )
     if any(schema[name].is_integer() for name in WINDOW):
-        raise PlanError(
-            "inherit() cannot take windows counted in rows: row numbers of different keys are not the same "
-            "window, and lie "
-            "on no time axis. Window the panes by their time: ev.stream(time='window_time', …).window(ev.tumbling(…))."
-        )
+        raise inherits_row_windows()
 
 
 def _with_window(admitted: Admitted) -> None:

@@ -41,10 +41,13 @@ def pair_columns(
     inputs: Sequence[Input], schemas: Sequence[Mapping[str, pl.DataType]], *, suffix: str, reserved: Collection[str]
 ) -> PairColumns:
     """Names for the columns of both sides; a right one whose name the left has gets the suffix."""
+    for source, schema in zip(inputs, schemas, strict=True):
+        if taken := [name for name in schema if name in reserved and name not in source.key]:
+            raise _taken(source, taken)
     key = inputs[0].key
     left, right = ([n for n in schema if n not in side.key] for side, schema in zip(inputs, schemas, strict=True))
-    taken = {*key, *left}
-    columns = PairColumns(key, ({n: n for n in left}, {n: f"{n}{suffix}" if n in taken else n for n in right}))
+    others = {*key, *left}
+    columns = PairColumns(key, ({n: n for n in left}, {n: f"{n}{suffix}" if n in others else n for n in right}))
     for name in columns.names:
         if name in reserved or columns.names.count(name) > 1:
             raise PlanError(
@@ -52,6 +55,24 @@ def pair_columns(
                 "Rename it on one side, or choose another suffix=."
             )
     return columns
+
+
+def _taken(source: Input, names: Sequence[str]) -> PlanError:
+    """Columns of an input that every joined row has, such as those of panes."""
+    steps = [f"rename({{{source.time!r}: 'event_time'}})"] if source.time in names else []
+    time = " Event time is one of them: use ev.stream(time='event_time', …)." if steps else ""
+    others = ", ".join(repr(name) for name in names if name != source.time)
+    steps += [f"drop({others})"] if others else []
+    once = ""
+    if DIFF in names:
+        once = (
+            " Without 'diff' a retraction would count as a row: if the rows are panes, let their pipeline emit each "
+            "window once (without early panes and allowed_lateness)."
+        )
+    return PlanError(
+        f"the rows of {source.name!r} have columns that every joined row has: {', '.join(map(repr, names))}. "
+        f"Rename those that you need, and drop the others before the join: rows.{'.'.join(steps)}.{time}{once}"
+    )
 
 
 class WindowJoin(WindowedAggregate):

@@ -50,6 +50,15 @@ def internal_name(column: str) -> PlanError:
     return PlanError(f"The column {column!r} begins with two underscores; such names are reserved. Rename it.")
 
 
+def inherits_row_windows() -> PlanError:
+    """Windows that are counted in rows, for a pipeline that uses the windows of another."""
+    return PlanError(
+        "inherit() cannot take windows counted in rows: row numbers of different keys are not the same "
+        "window, and lie "
+        "on no time axis. Window the panes by their time: ev.stream(time='window_time', …).window(ev.tumbling(…))."
+    )
+
+
 def names_of_late_rows(columns: Sequence[str]) -> PlanError:
     """Columns of the rows that Eventide adds to late rows and dead letters."""
     names = ", ".join(map(repr, columns))

@@ -13,6 +13,7 @@ from eventide.plan.process_plan import ProcessPlan
 from eventide.plan.window_plan import WindowPlan, fires_once
 from eventide.time import format_duration
 from eventide.triggers import Finish
+from eventide.watermarks.generators import NoWatermark
 from eventide.windows import Sessions, Sliding
 from eventide.windows.kind import forgets
 
@@ -82,6 +83,7 @@ def facts(plan: Plan) -> Facts:
         ("time", time),
         ("key", ", ".join(map(repr, plan.key)) or "none: one group"),
         *_inputs(plan),
+        *_without_watermark(plan),
         *_calls(plan),
         *(_process_facts(plan) if isinstance(plan, ProcessPlan) else _window_facts(plan)),
     ]
@@ -193,6 +195,20 @@ def _inputs(plan: Plan) -> Facts:
     keys = {source.name: source.watermark_key for source in plan.inputs}
     lines = _under("inputs", (source.describe() for source in plan.inputs))
     return lines + [("warning", _stalled_watermark(plan, keys))] * (len(set(keys.values())) > 1)
+
+
+def _without_watermark(plan: Plan) -> Facts:
+    """What is stored until the stream ends, because it is declared that there is no watermark."""
+    lines = []
+    for source in plan.edges:
+        rule = source.watermark.generator
+        if not isinstance(rule, NoWatermark) or not rule.stated:
+            continue
+        stored = ["windows are never complete"] if isinstance(plan, WindowPlan) and plan.window.axis == "time" else []
+        stored += ["ids of .deduplicate() never expire"] if source.watermark.options.ids else []
+        name = f"{source.name}: " if plan.inputs else ""
+        lines += [("warning", f"{name}without a watermark, {line} before the stream ends") for line in stored]
+    return lines
 
 
 def _stalled_watermark(plan: Plan, keys: Mapping[str, int]) -> str:

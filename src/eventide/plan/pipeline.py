@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError
+from eventide.plan.chain_columns import check_chain_columns
 from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
-from eventide.plan.retractions import ONCE, no_retractions
+from eventide.plan.retractions import ONCE, emits_retractions, no_retractions
 from eventide.plan.window_plan import WindowPlan
 from eventide.triggers import AfterWatermark, InOrder, Never, Parallel, Repeatedly, Trigger
 from eventide.watermarks.generators import NoWatermark
+from eventide.windows.global_window import GlobalWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +49,7 @@ def over_panes(plan: Plan, before: Plan) -> Plan:
             "gives only one of them. Let it stand first in the chain, or write what comes before it to a table and "
             "read that as a stream."
         )
-    retracts = before.mode == "retracting"
+    retracts = emits_retractions(before)
     if retracts and (reason := no_retractions(plan)) is not None:
         raise PlanError(f"The pipeline before retracts panes: {reason} {ONCE}")
     watermark = plan.watermark.over_panes()
@@ -64,14 +66,35 @@ def check_watermarks(plan: Plan) -> None:
     """
     for edge, source in enumerate(plan.edges):
         rule = source.watermark.generator
-        if isinstance(rule, NoWatermark) and not rule.stated and _waits_for(plan, edge):
+        if not isinstance(rule, NoWatermark) or rule.stated:
+            continue
+        waits, ids = _waits_for(plan, edge), source.watermark.options.ids
+        if waits or ids:
+            never = "windows would never be complete, and rows" if waits else "ids of .deduplicate(within=…)"
             raise PlanError(
                 f"{f'The input {source.name!r}' if plan.inputs else 'The stream'} has no watermark: on a stream its "
-                "windows would never be complete, and rows would never be dropped. "
+                f"{never} would never be dropped. "
                 'Add watermark= to ev.stream(…): ev.bounded_delay("30 seconds") follows the highest event time, '
                 'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or declare that there '
                 "is none: ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
                 "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
+            )
+
+
+def check_completes(pipeline: Pipeline) -> None:
+    """Reject a plan that emits nothing before its stream ends, for a stream that is not drained.
+
+    ``ev.no_watermark()`` is accepted: it states that the stream is drained.
+    """
+    for plan in pipeline.plans:
+        stated = any(isinstance(source.watermark.generator, NoWatermark) for source in pipeline.plan.edges)
+        waits = isinstance(plan, WindowPlan) and not emits_without_watermark(plan.trigger)
+        if waits and isinstance(plan.window, GlobalWindow) and not stated:
+            raise PlanError(
+                "The global window is complete when the stream ends: until then this pipeline would emit nothing. "
+                "Add a trigger, such as .emit(early='10 seconds') or .trigger(ev.repeatedly(ev.after_count(1000))), "
+                "or use windows that end, such as ev.tumbling('1 day'). In SQL: EMIT EARLY EVERY INTERVAL '10' SECOND. "
+                "For a result at the end, run the query with drain=True, or declare watermark=ev.no_watermark()."
             )
 
 
@@ -245,6 +268,7 @@ class Pipeline(Runnable):
         later = following._as_pipeline()
         chain = replace(self, following=(*self.following, later.plan, *later.following))
         _ = chain.plans  # rejects plans that cannot follow each other
+        check_chain_columns(later.plan, (self.plan, *self.following)[-1])
         return chain
 
     @property

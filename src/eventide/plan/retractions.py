@@ -5,6 +5,9 @@ A windowed aggregate subtracts them. What cannot do that is rejected here, for c
 
 from __future__ import annotations
 
+import polars as pl
+
+from eventide.panes import DIFF
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.plan.window_plan import WindowPlan
@@ -12,8 +15,16 @@ from eventide.windows import Sessions
 
 ONCE = (
     "Let the pipeline before emit each window once (without early panes and allowed_lateness), or choose "
-    'mode="accumulating" or "discarding" there.'
+    'mode="discarding" there, whose panes add up.'
 )
+
+
+def emits_retractions(plan: Plan) -> bool:
+    """Return whether rows of a plan may have ``diff = -1``. Those of a processor may, if it declares that column."""
+    if isinstance(plan, ProcessPlan):
+        diff = plan.output.get(DIFF)
+        return diff is not None and (diff == pl.Int8 or (plan.processor.retractions and diff.is_integer()))
+    return plan.mode == "retracting"
 
 
 def no_retractions(plan: Plan) -> str | None:

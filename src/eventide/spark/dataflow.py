@@ -23,7 +23,7 @@ from eventide.errors import PlanError, user_stack_level
 from eventide.operators.factory import operator_of
 from eventide.plan.errors import several_inputs, unknown_input
 from eventide.plan.fingerprint import fingerprint
-from eventide.plan.pipeline import check_watermarks, over_panes
+from eventide.plan.pipeline import check_completes, check_watermarks, over_panes
 from eventide.plan.plan import Plan, spans_bundles
 from eventide.processors.errors import calls_need_driver
 from eventide.spark import shuffle_pages as page
@@ -156,6 +156,8 @@ class AppliedPipeline:
 def transform(pipeline: Pipeline, rows: Source) -> DataFrame:
     """Return the panes of a pipeline over its inputs. Late rows and dead letters of a stream are only counted."""
     applied = apply_chain(pipeline, rows)
+    if applied.stage.streaming:
+        check_completes(pipeline)
     if applied.stage.streaming and len(applied.stages) == len(pipeline.plans):
         warn_panes_only(pipeline)
     panes = applied.rows(page.PANES, observe(applied))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from eventide._paths import absolute_address, local_path
 from eventide.errors import PlanError, shown
 from eventide.plan.explain import aligned
-from eventide.plan.pipeline import Pipeline
+from eventide.plan.pipeline import Pipeline, check_completes
 from eventide.sinks import as_sink
 from eventide.sinks.sink import WatermarkSink
 from eventide.spark.batch_history import RunHistory, run_history
@@ -231,6 +231,8 @@ def _session(pipeline: Pipeline, rows: Source, options: RunOptions) -> SparkSess
 
 def _bind(pipeline: Pipeline, rows: Source, checkpoint: Checkpoint, options: RunOptions) -> BoundPlan:
     """Bind the pipeline to its sources and to the placement of its state."""
+    if not options.ends:
+        check_completes(pipeline)
     if checkpoint.records is None:
         last_start = checkpoint.last_start
         layouts = [last_start.layout(depth) if last_start else Layout() for depth in range(len(pipeline.operators))]

@@ -374,7 +374,14 @@ def _options(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
 def _bounded_delay(name: str, delay: int, at_latest: Length | None) -> BoundedDelay:
     if at_latest is None:
         return BoundedDelay(delay, name)
-    return BoundedDelay(delay, name, duration(at_latest, what=f"at_latest of {name}()", zero=True))
+    latest = duration(at_latest, what=f"at_latest of {name}()", zero=True)
+    if latest <= delay:
+        raise PlanError(
+            f"{name}(): at_latest={format_duration(latest)} is not longer than the delay of {format_duration(delay)}, "
+            "so the watermark would always follow the clock. Choose a longer at_latest=, or "
+            f"ev.processing_time({format_duration(latest)!r}) to follow the clock only."
+        )
+    return BoundedDelay(delay, name, latest)
 
 
 def unstated() -> Strategy:
