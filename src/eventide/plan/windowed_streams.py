@@ -41,7 +41,10 @@ class WindowedStream:
     _limits: StateLimits | None = None
 
     def __repr__(self) -> str:
-        return f"<WindowedStream: {self._stream._describe()}, {self._window.describe()}>"
+        emission = "" if self._emission is None else self._emission.describe()
+        limits = "" if self._limits is None else f"at most {self._limits.describe()}"
+        parts = (self._stream._describe(), self._window.describe(), emission, limits)
+        return f"<WindowedStream: {', '.join(filter(None, parts))}>"
 
     @with_option_hints
     def emit(
