@@ -53,6 +53,54 @@ VALUES: dict[str, Any] = {
 }
 
 
+class Longest(ev.Aggregate):
+    """An aggregate of a user."""
+
+    dtype = pl.String()
+
+
+MINUTES = STREAM.window(ev.tumbling("1 minute"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (ev.count(), "<count()>"),
+        (ev.sum("price"), "<sum(price)>"),
+        (ev.quantile("price", 0.95), "<quantile(price, 0.95)>"),
+        (ev.sum("price", where="paid"), "<sum(price where paid)>"),
+        (ev.composite(n=ev.count(), total=ev.sum("price")), "<composite(n=count(), total=sum(price))>"),
+        (Longest(), "<Longest()>"),
+        (MINUTES.agg(n=ev.count()), "<Pipeline: tumbling 1m by 'shop': n>"),
+        (TOTALS, "<Pipeline: tumbling 1m by 'shop', emit(allowed_lateness='1h'): n, total>"),
+        (
+            MINUTES.emit(early="10 seconds", allowed_lateness="1 hour", late="1 minute", mode="accumulating"),
+            "<WindowedStream: time 'ts', key 'shop', bounded delay 30s, tumbling 1m, emit(early='10s', "
+            "allowed_lateness='1h', late='1m', mode='accumulating')>",
+        ),
+        (
+            MINUTES.emit(early="10 seconds", mode="discarding", skip_unchanged=True).agg(n=ev.count()),
+            "<Pipeline: tumbling 1m by 'shop', emit(early='10s', mode='discarding', skip_unchanged=True): n>",
+        ),
+        (
+            MINUTES.trigger(ev.repeatedly(ev.after_count(100))).limit_state(rows=1_000),
+            "<WindowedStream: time 'ts', key 'shop', bounded delay 30s, tumbling 1m, trigger(repeatedly (after 100 "
+            "rows)), at most 1000 rows a key>",
+        ),
+        (
+            TOTALS.then(ev.stream("window_time").window(ev.tumbling("1 hour")).agg(most=ev.max("n"))),
+            "<Pipeline: tumbling 1m by 'shop', emit(allowed_lateness='1h'): n, total; then tumbling 1h: most>",
+        ),
+        (
+            STREAM.window(ev.rows(100, by="number")).emit(allowed_lateness=50).agg(n=ev.count()),
+            "<Pipeline: every 100 rows by 'number' by 'shop', emit(allowed_lateness=50): n>",
+        ),
+    ],
+)
+def test_a_repr_shows_what_a_value_computes_and_emits(value: Any, text: str) -> None:
+    assert repr(value) == text
+
+
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
 def test_a_value_is_shown_in_a_short_line(value: Any) -> None:
     text = repr(value)

@@ -369,7 +369,55 @@ first() has no option 'by'. The first value by another column is ev.min_by(colum
 n='sum(price)' is not an aggregate. Write n=ev.sum('price').
 
 >>> minutes.agg(n="avg(price)")
-n='avg(price)' is not an aggregate. Write n=ev.mean(column).
+n='avg(price)' is not an aggregate. Write n=ev.mean('price').
+
+>>> minutes.agg(n="avg")
+n='avg' is not an aggregate. Write n=ev.mean(column).
+
+>>> minutes.agg(n="nunique")
+n='nunique' is not an aggregate. Write n=ev.count_distinct(column).
+
+>>> minutes.agg(n="SUM(price)")
+n='SUM(price)' is not an aggregate. Write n=ev.sum('price').
+
+>>> minutes.agg(n="sum(price * 2)")
+n='sum(price * 2)' is not an aggregate. Write n=ev.sum(expression) with an expression of Polars, such as
+pl.col('price') * 2.
+
+>>> minutes.agg(n="quantile")
+n='quantile' is not an aggregate. Call it with a column: n=ev.quantile(column, 0.95).
+
+>>> minutes.agg(n="p95")
+n='p95' is not an aggregate. Write n=ev.quantile(column, 0.95).
+
+>>> minutes.agg(n=pl.col("price").mean())
+n=col("price").mean() is not an aggregate. Write n=ev.mean('price').
+
+>>> minutes.agg(n=pl.col("price").count())
+n=col("price").count() is not an aggregate. Write n=ev.count('price').
+
+>>> minutes.agg(n=pl.len())
+n=len() is not an aggregate. Write n=ev.count().
+
+>>> minutes.agg(n=(pl.col("price") * 2).sum())
+n=[(col("price")) * (dyn int: 2)].sum() is not an aggregate. Pass the expression without .sum():
+n=ev.sum(expression).
+
+>>> minutes.agg(n=pl.col("price") * 2)
+n=[(col("price")) * (dyn int: 2)] is not an aggregate. Name what to do with the values: n=ev.sum(expression).
+
+>>> minutes.agg(n=pl.col("price").sum() / pl.col("tax").sum())
+n=[(col("price").sum()) / (col("tax").sum())] is not an aggregate. Write an aggregate for each part, such as
+n=ev.sum('price'), and compute the rest from the panes.
+
+>>> minutes.agg(n=("price", "mean"))
+n=('price', 'mean') is not an aggregate. Write n=ev.mean('price').
+
+>>> minutes.agg(pl.col("price").mean().alias("average"))
+.agg(col("price").mean().alias("average")): each result has a name, such as .agg(average=ev.mean('price')).
+
+>>> minutes.agg({"price": "mean"})
+.agg({'price': 'mean'}): each result has a name, such as .agg(n=ev.mean('price')).
 
 ## Rows
 

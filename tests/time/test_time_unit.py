@@ -129,3 +129,38 @@ def test_the_unit_is_part_of_the_plan() -> None:
 def test_a_unit_that_does_not_fit_is_rejected(make: Any, answer: str) -> None:
     with pytest.raises(ev.PlanError, match=answer):
         make()
+
+
+@pytest.mark.parametrize(("stated", "factor", "unit"), [("s", 1_000, "ms"), ("ms", 1, "s"), ("ns", 1_000_000, "us")])
+def test_a_stated_unit_that_is_implausible_is_rejected_with_the_one_that_is_meant(
+    stated: Any, factor: int, unit: str
+) -> None:
+    rows = pl.DataFrame({"ts": [(SECONDS + 3) * factor + (factor > 1)]})
+    with pytest.raises(ev.DataError, match=rf"'ts' are numbers.*2026-03-01T12:01:23.*Use time_unit='{unit}' of"):
+        minutes(time_unit=stated).local(rows, clock=[NOW])
+
+
+def test_microseconds_that_are_stated_are_never_questioned() -> None:
+    assert minutes(time_unit="us").local(pl.DataFrame({"ts": [SECONDS + 3]}), clock=[NOW]).metrics.kept == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"time_unit": "s"}])
+def test_declared_watermarks_in_another_unit_are_rejected(options: Any) -> None:
+    counts = ev.stream("ts", watermark=ev.punctuated("mark"), **options).window(ev.tumbling("1m")).agg(n=ev.count())
+    rows = pl.DataFrame({"ts": [SECONDS if options else SECONDS * 1_000_000], "mark": [SECONDS - 1]})
+    with pytest.raises(ev.DataError, match=r"The watermarks in column 'mark'.*pl\.from_epoch\('mark', time_unit='s'\)"):
+        counts.local(rows, clock=[NOW])
+    converted = rows.with_columns(pl.from_epoch("mark", time_unit="s"))
+    assert counts.local(converted, clock=[NOW], drain=False).metrics.watermark == AT.replace(second=19)
+
+
+def test_arrival_times_in_another_unit_are_rejected() -> None:
+    rows = pl.DataFrame({"ts": [AT], "arrived": [SECONDS]})
+    with pytest.raises(ev.PlanError, match=r"bundle_by='arrived'.*2026-03-01.*pl\.from_epoch\('arrived', time_unit"):
+        minutes().local(rows, bundle_by="arrived")
+
+
+def test_a_replay_by_event_time_reads_it_in_its_unit() -> None:
+    rows = pl.DataFrame({"ts": [SECONDS, SECONDS + 60]})
+    result = minutes(time_unit="s").local(rows, bundle_by="ts")
+    assert result.metrics.kept == 2 and result.panes["emitted_at"][0] == AT.replace(minute=2)

@@ -250,6 +250,8 @@ class Aggregate:
     """Row by row: whether a row on which ``add`` raises becomes a dead letter, or stops the job."""
 
     def __init_subclass__(cls) -> None:
+        # The inherited one, in place of the one that @dataclass would generate.
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
         if cls.add is not Aggregate.add:
             cls.python = True
             cls.mergeable = cls.merge is not Aggregate.merge
@@ -282,6 +284,9 @@ class Aggregate:
     def result(self, state: Any) -> Any:
         """Return the value that a pane shows."""
         return state
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         word = self.word or type(self).__name__

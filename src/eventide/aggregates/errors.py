@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from eventide._familiar import FAMILIAR
-from eventide.errors import PlanError, shown
+import polars as pl
 
-_CALL = re.compile(r"\b(\w+)\((\w*|\*)\)'?>?$")  # as SQL and Spark write an aggregate
-_NULLARY = {"count"}  # aggregates that need no column
+from eventide.aggregates.suggestions import aggregates, of_expression, of_pair, of_text
+from eventide.errors import PlanError, shown
 
 
 def not_an_aggregate(name: str, value: object) -> PlanError:
     """The value is no aggregate, such as a string or Python's own ``sum``."""
-    word = getattr(value, "__name__", None)
-    text = str(value) if isinstance(value, str) or type(value).__module__.startswith("pyspark.") else ""
-    call = _CALL.search(text)
-    if isinstance(value, str) and value in _NULLARY:
-        hint = f"Write {name}=ev.{value}()."
-    elif callable(value) and getattr(value, "__module__", "").startswith("eventide."):
-        hint = f"Call it: {name}=ev.{word}({'' if word in _NULLARY else 'column'})."
-    elif isinstance(value, str) and value in _of_columns():
-        hint = f"Call it with a column: {name}=ev.{value}(column)."
-    elif call is not None and call[1] in _of_columns() | _NULLARY:
-        column = "" if call[2] in ("", "*", "1") else repr(call[2])
-        hint = f"Write {name}=ev.{call[1]}({column})."
-    elif call is not None and call[1] in FAMILIAR["eventide"]:
-        hint = f"Write {name}={FAMILIAR['eventide'][call[1]]}."
+    text = repr(str(value)) if isinstance(value, str) else str(value) if isinstance(value, pl.Expr) else shown(value)
+    return PlanError(f"{name}={text} is not an aggregate. {_suggestion(name, value)}")
+
+
+def unnamed_aggregate(value: object) -> PlanError:
+    """A result has no name."""
+    name, code = "n", None
+    if isinstance(value, pl.Expr):
+        output = value.meta.output_name(raise_if_undetermined=False)
+        name = output if output and output.isidentifier() else name
+        advice = of_expression(value, name).partition("Write ")[2].removesuffix(".")
+        code = advice.removeprefix(f"{name}=") if advice.startswith(f"{name}=ev.") and "," not in advice else None
     elif isinstance(value, str):
-        hint = f"Name what to do with the column: {name}=ev.sum({shown(value)})."
-    elif word in {"sum", "min", "max"}:
-        hint = f'That is Python\'s own {word}. Write {name}=ev.{word}("price").'
-    else:
-        hint = f'Write for example {name}=ev.sum("price").'
-    return PlanError(f"{name}={shown(value)} is not an aggregate. {hint}")
+        code = of_text(value)
+    elif isinstance(value, Mapping) and value:
+        code = of_pair(next(iter(value.items())))
+    text = str(value) if isinstance(value, pl.Expr) else shown(value)
+    return PlanError(f".agg({text}): each result has a name, such as .agg({name}={code or 'ev.count()'}).")
 
 
-def _of_columns() -> set[str]:
-    """The names of the functions that aggregate a column."""
-    from eventide import aggregates  # imports this module
-
-    return {name for name in aggregates.__all__ if name.islower()} - _NULLARY
+def _suggestion(name: str, value: object) -> str:
+    """What to write in place of a value."""
+    word = getattr(value, "__name__", None)
+    if isinstance(value, pl.Expr):
+        return of_expression(value, name)
+    if callable(value) and getattr(value, "__module__", "").startswith("eventide."):
+        return f"Call it: {name}={of_text(word or '') or f'ev.{word}(…)'}."
+    if word in {"sum", "min", "max"}:
+        return f'That is Python\'s own {word}. Write {name}=ev.{word}("price").'
+    if isinstance(value, str) and value in aggregates() - {"count"}:
+        return f"Call it with a column: {name}={of_text(value)}."
+    is_text = isinstance(value, str) or type(value).__module__.startswith("pyspark.")
+    code = of_text(str(value)) if is_text else of_text(word) if isinstance(word, str) and word != "len" else None
+    if isinstance(value, tuple | list) and len(value) == 2:
+        code = of_pair(value)
+    if code is not None and "(expression" in code:
+        return f"Write {name}={code} with an expression of Polars, such as pl.col('price') * 2."
+    if code is not None:
+        return f"Write {name}={code}."
+    if isinstance(value, str):
+        return f"Name what to do with the column: {name}=ev.sum({shown(value)})."
+    return f'Write for example {name}=ev.sum("price").'
 
 
 def no_aggregates() -> PlanError:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from time import time_ns
 from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from eventide._arguments import is_integer
+from eventide._column_refs import TimeColumn, TimeUnit
 from eventide._columns import NOW
 from eventide._frames import Frame, as_frame, not_rows
 from eventide.errors import PlanError, did_you_mean, shown
@@ -17,8 +19,8 @@ from eventide.local.files import read_files
 from eventide.local.query import LocalQuery
 from eventide.local.result import LocalResult
 from eventide.plan.pipeline import Pipeline
-from eventide.time import duration, instant
-from eventide.time.instants import time_column
+from eventide.time import duration, instant, time_column, unit_meant
+from eventide.time.units import in_other_unit
 
 Rows: TypeAlias = "Frame | Iterable[Frame] | str"
 Clock: TypeAlias = Sequence[int | str | datetime]
@@ -40,7 +42,8 @@ def run_local(
     if bundle_by is None:
         timed = ((bundle, None) for bundle in _prepared_bundles(pipeline, rows, every, clock))
     else:
-        timed = replayed_bundles(rows, bundle_by, every, clock)
+        inputs = range(len(pipeline.plan.edges))
+        timed = replayed_bundles(rows, bundle_by, every, clock, [pipeline.plan.at(edge).time for edge in inputs])
     if isinstance(rows, (list, tuple)) and not rows:
         raise PlanError(
             f"local({rows!r}): there is no frame, so the columns are not known. Give at least one, which may have no "
@@ -66,7 +69,10 @@ def _batch_time(time: int | str | datetime) -> int:
 
 
 def bundles_of(
-    frames: Mapping[str | None, pl.DataFrame], bundle_by: str | int, every: str | timedelta | None
+    frames: Mapping[str | None, pl.DataFrame],
+    bundle_by: str | int,
+    every: str | timedelta | None,
+    times: Sequence[object] = (),
 ) -> Iterator[tuple[dict[str | None, pl.DataFrame], int | None]]:
     """Return the bundles of the frames, each with its batch time; None: the wall clock.
 
@@ -82,7 +88,8 @@ def bundles_of(
     """
     if isinstance(bundle_by, str):
         period = None if every is None else duration(every, what="every of local()")
-        return _by_arrival(frames, bundle_by, period)
+        unit = next((time.unit for time in times if isinstance(time, TimeColumn) and time == bundle_by), None)
+        return _by_arrival(frames, bundle_by, period, unit)
     if not is_integer(bundle_by, at_least=1):
         raise PlanError(
             f"bundle_by={shown(bundle_by)}: name a column of arrival times, such as bundle_by='arrived_at', "
@@ -107,14 +114,18 @@ def _prepared_bundles(
 
 
 def replayed_bundles(
-    rows: Any, bundle_by: str | int, every: str | timedelta | None, clock: Clock | None
+    rows: Any,
+    bundle_by: str | int,
+    every: str | timedelta | None,
+    clock: Clock | None,
+    times: Sequence[object] = (),
 ) -> Iterator[tuple[pl.DataFrame | dict[str, pl.DataFrame], int | None]]:
-    """Yield the bundles of one frame per input, replayed as a stream."""
+    """Yield the bundles of one frame per input, replayed as a stream. ``times`` are their columns of event times."""
     if clock is not None and isinstance(bundle_by, str):
         raise PlanError(f"clock= has no place here: the clock follows bundle_by={bundle_by!r}. Leave it out.")
     inputs = rows if isinstance(rows, Mapping) else {None: rows}
     frames = {name: _single_frame(frame) for name, frame in inputs.items()}
-    for bundle, now in bundles_of(frames, bundle_by, every):
+    for bundle, now in bundles_of(frames, bundle_by, every, times):
         if list(bundle) == [None]:
             yield bundle[None], now
         else:
@@ -130,18 +141,24 @@ def _by_count(
 
 
 def _by_arrival(
-    frames: Mapping[str | None, pl.DataFrame], column: str, every: int | None
+    frames: Mapping[str | None, pl.DataFrame], column: str, every: int | None, unit: TimeUnit | None
 ) -> Iterator[tuple[dict[str | None, pl.DataFrame], int]]:
-    parts = {name: _parts(frame, column, every) for name, frame in frames.items()}
+    parts = {name: _parts(frame, column, every, unit) for name, frame in frames.items()}
     for now in sorted({now for by_time in parts.values() for now in by_time}):
         yield {name: parts[name].get(now, frame.clear()) for name, frame in frames.items()}, now
 
 
-def _parts(frame: pl.DataFrame, column: str, every: int | None) -> dict[int, pl.DataFrame]:
+def _parts(frame: pl.DataFrame, column: str, every: int | None, unit: TimeUnit | None) -> dict[int, pl.DataFrame]:
     """Return the rows of each batch time, in the order of their arrival."""
     if column not in frame.columns:
         raise PlanError(f"bundle_by={column!r}: there is no column {column!r}. {did_you_mean(column, frame.columns)}")
-    arrived, _ = time_column(frame, column)
+    meant = unit_meant(frame[column], time_ns() // 1_000) if unit is None else None
+    if meant is not None:
+        raise PlanError(
+            f"bundle_by={column!r}: the times of arrival {in_other_unit(*meant)} Cast the column to a timestamp: "
+            f"rows.with_columns(pl.from_epoch({column!r}, time_unit={meant[0]!r}))."
+        )
+    arrived, _ = time_column(frame, column, unit)
     if arrived.null_count() and frame[column].null_count() < frame.height == arrived.null_count():
         raise PlanError(
             f"bundle_by={column!r}: the column is {frame.schema[column]} and has no times. Name the column of arrival "

@@ -16,11 +16,11 @@ from eventide.panes import DIFF, WINDOW, WINDOW_END, WINDOW_START, recognised_co
 from eventide.plan.errors import inherits_row_windows
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.retractions import ONCE, no_retractions
-from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, from_unit, time_column, unit_meant
+from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column, unit_meant
+from eventide.time.units import Unit, in_other_unit
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
 
-_UNITS = {"s": "seconds", "ms": "milliseconds", "ns": "nanoseconds"}
 _FIELD = "__field"  # of a struct, as a column
 _NUMBER = r"^\s*[+-]?\d+(\.\d+)?\s*$"
 _AGAIN = "__again"  # a row before it in the same part has its number
@@ -128,19 +128,28 @@ def read_time(rows: pl.DataFrame, name: str) -> tuple[pl.Series, pl.Series | Non
 
 
 def check_unit(plan: Plan, rows: pl.DataFrame, now: int, watermark: int) -> None:
-    """Reject times in another unit than microseconds, while nothing is known yet that would show the unit."""
-    if watermark > MIN or isinstance(plan.time, IngestionTime | TimeColumn):
+    """Reject times in another unit than the stated one, while nothing is known yet that would show the unit."""
+    if watermark > MIN:
         return
-    frame, name = _reach(rows, plan.time)
-    meant = unit_meant(frame[name], now)
-    if meant is not None:
-        unit, example = meant
-        raise DataError(
-            f"The times in column {plan.time!r} are numbers, which are read as microseconds: {example} is "
-            f"{format_instant(int(example))}. In {_UNITS[unit]} it would be "
-            f"{format_instant(from_unit(example, unit))}. Add time_unit={unit!r} to "
-            "ev.stream(…), or time_unit='us' if microseconds are meant."
-        )
+    stated: Unit = getattr(plan.time, "unit", "us")
+    if isinstance(plan.time, str) and not (isinstance(plan.time, TimeColumn) and stated == "us"):
+        frame, name = _reach(rows, plan.time)
+        if (meant := unit_meant(frame[name], now, stated)) is not None:
+            unit, _ = meant
+            fix = (
+                f"Use time_unit={unit!r} of ev.stream(…)."
+                if isinstance(plan.time, TimeColumn)
+                else f"Add time_unit={unit!r} to ev.stream(…), or time_unit='us' if microseconds are meant."
+            )
+            raise DataError(f"The times in column {plan.time!r} {in_other_unit(*meant, stated)} {fix}")
+    if not plan.watermark.generator.declared or (isinstance(plan.time, TimeColumn) and stated == "us"):
+        return
+    for name in plan.watermark.generator.columns():
+        if (meant := unit_meant(rows[name], now)) is not None:
+            raise DataError(
+                f"The watermarks in column {name!r} {in_other_unit(*meant)} time_unit= applies to event times only: "
+                f"cast the column to a timestamp, as in pl.from_epoch({name!r}, time_unit={meant[0]!r})."
+            )
 
 
 def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, get_args
 
 from eventide._arguments import MAX_SPAN, is_integer
 from eventide.errors import PlanError, did_you_mean, shown
+from eventide.plan.emission_text import emission_text
 from eventide.plan.errors import too_long
 from eventide.plan.plan import Mode, Window
 from eventide.plan.window_plan import fires_once
@@ -39,6 +40,20 @@ class Emission:
         if self.mode is not None:
             return self.mode
         return "accumulating" if fires_once(self.trigger, self.allowed_lateness) else "retracting"
+
+    def describe(self) -> str:
+        """The call that sets it; an empty text for one pane per window.
+
+        >>> emission(".emit()", early="10 seconds", allowed_lateness=100).describe()
+        "emit(early='10s', allowed_lateness=100)"
+        """
+        return emission_text(
+            self.trigger,
+            self.allowed_lateness,
+            self.mode,
+            by_row=self.unit == "rows",
+            skip_unchanged=self.skip_unchanged,
+        )
 
     def check(self, window: Window) -> None:
         """Reject an allowed lateness on another axis than the windows, and a trigger that may lose rows."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from eventide._arguments import byte_count, is_integer
 from eventide.aggregates import Aggregate
 from eventide.errors import PlanError, shown
+from eventide.plan.emission_text import emission_text
 from eventide.plan.plan import Mode, Operation, OutputTime, StreamPlan, Window, summary_of
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
 from eventide.windows import Sessions, WindowKind
@@ -60,7 +61,16 @@ class WindowPlan(StreamPlan):
 
     def summary(self) -> str:
         """What the plan does, and for which key, in one line."""
-        return summary_of(self.window.describe(), self.key, self.aggregates)
+        usual = "accumulating" if fires_once(self.trigger, self.allowed_lateness) else "retracting"
+        emission = emission_text(
+            self.trigger,
+            self.allowed_lateness,
+            None if self.mode == usual else self.mode,
+            by_row=self.window.axis == "rows",
+            skip_unchanged=self.skip_unchanged,
+        )
+        by = summary_of(self.window.describe(), self.key)
+        return summary_of(f"{by}, {emission}" if emission else by, (), self.aggregates)
 
     @property
     def offset(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never
 from eventide._column_refs import with_names
 from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.aggregates import Aggregate
-from eventide.aggregates.errors import no_aggregates, not_an_aggregate
+from eventide.aggregates.errors import no_aggregates, not_an_aggregate, unnamed_aggregate
 from eventide.errors import PlanError, shown
 from eventide.panes import RESERVED
 from eventide.plan.emission import Emission, When, emission
@@ -41,7 +41,10 @@ class WindowedStream:
     _limits: StateLimits | None = None
 
     def __repr__(self) -> str:
-        return f"<WindowedStream: {self._stream._describe()}, {self._window.describe()}>"
+        emission = "" if self._emission is None else self._emission.describe()
+        limits = "" if self._limits is None else f"at most {self._limits.describe()}"
+        parts = (self._stream._describe(), self._window.describe(), emission, limits)
+        return f"<WindowedStream: {', '.join(filter(None, parts))}>"
 
     @with_option_hints
     def emit(
@@ -144,7 +147,7 @@ class WindowedStream:
         >>> per_user = clicks.agg(clicks=ev.count(), longest=ev.max("seconds"))
         """
         if unnamed:
-            raise PlanError(f".agg({shown(unnamed[0])}): each result has a name, such as .agg(n=ev.count()).")
+            raise unnamed_aggregate(unnamed[0])
         return Pipeline(self._plan(with_names(aggregates)))
 
     def _with_emission(self, method: str, **options: Any) -> WindowedStream:

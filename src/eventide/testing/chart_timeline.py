@@ -187,7 +187,7 @@ def events(
     if isinstance(plan.time, IngestionTime) or plan.time not in bundle.columns:
         times: list[int | None] = [now] * bundle.height
     else:
-        times = time_column(bundle, plan.time)[0].to_list()
+        times = time_column(bundle, plan.time, getattr(plan.time, "unit", None))[0].to_list()
     fates = {fate: Counter(_identity(row, bundle.columns) for row in fate_rows) for fate, fate_rows in removed.items()}
     drawn = []
     for row, time in zip(rows, times, strict=True):

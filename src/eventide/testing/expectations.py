@@ -14,6 +14,7 @@ from eventide.panes import DIFF, PANE_INDEX, PANE_TIMING, REASON, RESERVED, WIND
 from eventide.testing.errors import bad_window
 from eventide.testing.rows import Day
 from eventide.time import MAX, MIN, duration, format_duration
+from eventide.time.units import Unit
 
 Kind = Literal["plain", "time", "duration", "window", "row window"]
 Row: TypeAlias = Mapping[str, Any]
@@ -30,6 +31,8 @@ class Shape:
     key: Sequence[str]
     values: Sequence[str]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    units: Mapping[str, Unit] = field(default_factory=dict)
+    """The units of event times that are numbers."""
 
     @staticmethod
     def of_panes(panes: pl.DataFrame, *, key: Sequence[str], day: Day) -> tuple[Shape, list[Row]]:
@@ -38,9 +41,11 @@ class Shape:
         return Shape("pane", day, key, values, _kinds(panes)), _rows(panes)
 
     @staticmethod
-    def of_rows(rows: pl.DataFrame, *, what: str, day: Day, values: Sequence[str]) -> tuple[Shape, list[Row]]:
+    def of_rows(
+        rows: pl.DataFrame, *, what: str, day: Day, values: Sequence[str], units: Mapping[str, Unit] | None = None
+    ) -> tuple[Shape, list[Row]]:
         """Return the shape of late or dead rows, and the rows. ``values`` are the user's columns."""
-        return Shape(what, day, (), values, _kinds(rows)), _rows(rows)
+        return Shape(what, day, (), values, _kinds(rows), units or {}), _rows(rows)
 
     def read(self, fields: Mapping[str, Any], label: str) -> Row:
         """Return the fields that a test names, as they are compared."""
@@ -101,6 +106,8 @@ class Shape:
             return self._read_window(value)
         if value is None:
             return None
+        if name in self.units and kind == "plain":
+            return self.day.read_number(value, name, self.units[name])
         if kind == "time":
             return self.day.read(value, name)
         if kind == "duration":

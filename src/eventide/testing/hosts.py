@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from eventide._column_refs import TimeColumn
 from eventide._frames import Frame, as_frame
 from eventide.errors import LateRowsWarning, PlanError, did_you_mean
 from eventide.operators.operator import Counts
@@ -20,6 +21,7 @@ from eventide.testing.errors import not_a_row
 from eventide.testing.expectations import Row, Shape
 from eventide.testing.rows import Day, RowReader
 from eventide.time import MAX
+from eventide.time.units import Unit
 
 Rows: TypeAlias = "Mapping[str, Any] | Frame | Sequence[Mapping[str, Any]]"
 
@@ -46,6 +48,12 @@ class TestInputs:
             name: RowReader(plan.at(edge), day, by_name.get(name), fixed=name in by_name)
             for edge, name in enumerate(self.names)
         }
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """The units of event times that are numbers, by their columns."""
+        times = [self._plan.at(edge).time for edge in range(len(self._readers))]
+        return {str(time): time.unit for time in times if isinstance(time, TimeColumn)}
 
     @property
     def schemas(self) -> list[dict[str, pl.DataType]] | None:

@@ -11,16 +11,19 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from eventide._arguments import is_integer
+from eventide._column_refs import TimeColumn
 from eventide.errors import PlanError, did_you_mean
 from eventide.panes import INSTANT, WINDOW
 from eventide.plan.plan import Plan
 from eventide.testing.errors import bad_window, not_a_row
-from eventide.time import MAX, MIN, duration, format_instant, instant
+from eventide.time import MAX, MIN, duration, format_instant, instant, unit_meant
+from eventide.time.units import Unit, in_other_unit
 from eventide.windows import Inherit, Sessions
 
 TimeInput: TypeAlias = int | str | datetime
 
 _DAY = 86_400_000_000
+_YEAR_1980, _YEAR_2100 = 3_652 * _DAY, 47_482 * _DAY
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,6}))?)?")
 _ENDS = {"end": MAX, "+∞": MAX, "∞": MAX, "+inf": MAX, "inf": MAX, "-∞": MIN, "-inf": MIN}
 
@@ -46,6 +49,8 @@ class Day:
     def read(self, value: object, what: str) -> int:
         """Return an instant from ``"12:30"``, ``"12:30:05.25"``, ISO-8601, a datetime, µs, or ``"end"``."""
         if is_integer(value):
+            if (problem := self.other_unit([value])) is not None:
+                raise PlanError(f"{what}: numbers {problem[1]} Write the time with its date, or in microseconds.")
             return value
         if isinstance(value, str):
             text = value.strip()
@@ -55,6 +60,39 @@ class Day:
             if clock is not None and (within := _within_day(clock)) <= _DAY:
                 return self.midnight + within
         return instant(value, what=what)
+
+    def read_number(self, value: object, what: str, unit: Unit) -> int | float | None:
+        """Return an instant as a number of a unit. Numbers are returned unchanged.
+
+        >>> day = Day.of("2026-03-01")
+        >>> day.read_number("12:00:30.5", "ts", "ms"), day.read_number("00:00:30.5", "ts", "s")
+        (1772366430500, 1772323230.5)
+        """
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        us = self.read(value, what)
+        if unit in ("us", "ns"):
+            return us * (1_000 if unit == "ns" else 1)
+        size = 1_000_000 if unit == "s" else 1_000
+        return us / size if us % size else us // size
+
+    def other_unit(self, numbers: Sequence[int], stated: Unit = "us") -> tuple[Unit, str] | None:
+        """Return the unit that numbers seem to have in place of the stated one, with a text that compares the two.
+
+        On a day in 1970, whole milliseconds are taken for microseconds that were written by hand, not for seconds.
+
+        >>> Day().other_unit([1_772_366_000]), Day().other_unit([1_772_366_405])[0]
+        (None, 's')
+        >>> Day.of("2026-03-01").other_unit([1_772_366_000])[0]
+        's'
+        """
+        if not all(MIN <= number <= MAX for number in numbers):
+            return None
+        recent = self.midnight >= _YEAR_1980
+        meant = unit_meant(pl.Series(numbers, dtype=pl.Int64), self.midnight if recent else _YEAR_2100, stated)
+        if meant is None or (not recent and meant[0] == "s" and all(abs((n + 1) % 1000 - 1) <= 1 for n in numbers)):
+            return None
+        return meant[0], in_other_unit(*meant, stated)
 
     def write(self, us: int) -> str:
         """Return the shortest text that ``read`` accepts."""
@@ -84,6 +122,9 @@ class RowReader:
         self._declared = dict(pl.Schema(schema or {}))
         self._fixed: dict[str, pl.DataType] | None = self._declared if fixed else None
         times = [plan.time] if isinstance(plan.time, str) else []
+        self._time = plan.time
+        self._unit: Unit = getattr(plan.time, "unit", "us")  # of event times that are numbers
+        self._checked = False  # whether numbers were seen whose unit is plausible
         self._special: dict[str, pl.DataType] = dict.fromkeys((*times, *plan.watermark.generator.columns()), INSTANT)
         self._pairs = False  # whether rows may name both bounds of their window as window=(start, end)
         window = getattr(plan, "window", None)  # a join of near rows has none
@@ -100,10 +141,30 @@ class RowReader:
 
     def frame(self, rows: Sequence[Mapping[str, Any]] | pl.DataFrame) -> pl.DataFrame:
         """Return the rows of a bundle. The first bundle determines the columns."""
+        if not self._checked:
+            self._check_unit(rows)
         frame = rows if isinstance(rows, pl.DataFrame) else self._read(rows)
         if self._fixed is None and frame.width:
             self._fixed = dict(frame.schema)
         return frame
+
+    def _check_unit(self, rows: Sequence[Mapping[str, Any]] | pl.DataFrame) -> None:
+        """Reject numbers in another unit than the stated one. Later rows are not checked."""
+        if isinstance(self._time, TimeColumn) and self._unit == "us":
+            return
+        for name in self._special:
+            if isinstance(rows, pl.DataFrame):
+                values = rows[name].to_list() if name in rows.columns and rows.schema[name].is_integer() else []
+            else:
+                values = [row.get(name) for row in rows if isinstance(row, Mapping)]
+            numbers = [value for value in values if is_integer(value)]
+            self._checked = self._checked or bool(numbers)
+            problem = self._day.other_unit(numbers, self._unit if name == self._time else "us") if numbers else None
+            if problem is None:
+                continue
+            unit, text = problem
+            fix = f"Use time_unit={unit!r} of ev.stream(…)" if name == self._time else "Write microseconds"
+            raise PlanError(f".add(): the times in column {name!r} {text} {fix}, or write times such as '12:00'.")
 
     def _read(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         for row in rows:
@@ -121,9 +182,14 @@ class RowReader:
         return pl.DataFrame([self._series(name, [row.get(name) for row in rows]) for name in names])
 
     def _series(self, name: str, values: list[Any]) -> pl.Series:
-        dtype = (self._fixed or {}).get(name) or self._declared.get(name) or self._special.get(name)
+        dtype = (self._fixed or {}).get(name) or self._declared.get(name)
+        if name == self._time and isinstance(self._time, TimeColumn) and (dtype is None or dtype.is_numeric()):
+            numbers = [self._day.read_number(value, name, self._unit) for value in values]
+            number = pl.Float64() if any(isinstance(value, float) for value in numbers) else pl.Int64()
+            return _build(name, numbers, dtype or number)
+        dtype = dtype or self._special.get(name)
         if isinstance(dtype, pl.Datetime) or (name in self._special and dtype == pl.Int64):
-            micros = [None if value is None else self._day.read(value, name) for value in values]
+            micros = [value if value is None or is_integer(value) else self._day.read(value, name) for value in values]
             return _build(name, micros, pl.Int64()).cast(dtype)
         if name in self._special and dtype == _GAP:
             micros = [v if v is None or isinstance(v, int) else duration(v, what=name, negative=True) for v in values]

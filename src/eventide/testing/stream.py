@@ -44,7 +44,8 @@ class _Bundle:
 class TestStream:
     """Runs a pipeline step by step and checks the output of each step.
 
-    Times are ``"12:00"``, ``"12:00:30.5"`` (on ``day``), ISO-8601, datetimes, or µs. Each ``add`` is one bundle.
+    Times are ``"12:00"``, ``"12:00:30.5"`` (on ``day``), ISO-8601, datetimes, or µs; numbers of event times are in the
+    ``time_unit`` of the stream. Each ``add`` is one bundle.
     ``expect`` names *all* panes since the last expectation, in any order; of each pane only the named fields
     are compared. Of a chain of pipelines, these are the panes of the last.
 
@@ -341,7 +342,7 @@ class TestStream:
             return Shape.of_panes(rows, key=self._last.key, day=self._day)
         added_columns = LATE_COLUMNS if what == "late row" else DEAD_COLUMNS
         values = [name for name in rows.columns if name not in added_columns]
-        return Shape.of_rows(rows, what=what, day=self._day, values=values)
+        return Shape.of_rows(rows, what=what, day=self._day, values=values, units=self._inputs.units)
 
     def _expect(self, what: str, wanted: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Self:
         frames = self._open[what]
