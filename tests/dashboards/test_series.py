@@ -31,7 +31,7 @@ def frame_of(counts: list[dict[str, int]]) -> pl.DataFrame:
         dead = {"null_time": values["null_time"]}
         rows = values["kept"] + values["late"] + values["null_time"]
         more = {"kept": values["kept"], "late": values["late"], "dead": dead, "panes": {"EARLY": values["early"]}}
-        lines.append(to_json(batch(number, rows=rows, state_bytes=values["kept"], **more)))
+        lines.append(to_json(batch(number, rows=rows, state_bytes=values["kept"], **more)))  # type: ignore[arg-type]
     tables.add(lines)
     return tables.batches
 
@@ -217,7 +217,7 @@ def test_the_summary_adds_up_and_sorts_origins_by_their_lag(tmp_path: Path) -> N
     assert fate["dead"] == {"future": 1}
 
 
-def test_queries_of_a_directory_are_listed_and_new_ones_appear(tmp_path: Path) -> None:
+def test_queries_of_a_directory_are_found_and_new_ones_appear(tmp_path: Path) -> None:
     write(tmp_path / "team" / "b", [batch(0)])
     queries = QueryDirectory(tmp_path)
     write(tmp_path / "a", [batch(0)])

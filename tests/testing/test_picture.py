@@ -117,13 +117,13 @@ def test_a_row_later_in_event_time_is_further_right_and_one_that_arrives_later_h
     assert first[1] > second[1]
 
 
-def test_a_pane_is_drawn_on_the_emission_before_it() -> None:
+def test_a_pane_stands_on_the_emission_before_it() -> None:
     root = drawing(Timeline(panes=[pane(0, 2, 3, "1", "EARLY"), pane(0, 2, 5, "2")], events=[Event(0, m(1), "r")]))
     first, second = map(height, of_class(root, "pane"))
     assert second[1] == pytest.approx(first[0])
 
 
-def test_a_first_pane_is_drawn_on_the_first_row_of_its_window() -> None:
+def test_a_first_pane_stands_on_the_first_row_of_its_window() -> None:
     rows = [Event(m(3), m(0), "other"), Event(m(1), m(1), "first"), Event(m(1), m(2), "second")]
     root = drawing(Timeline(events=rows, panes=[pane(0, 2, 3, "2")]))
     (box,) = of_class(root, "pane")
@@ -131,7 +131,7 @@ def test_a_first_pane_is_drawn_on_the_first_row_of_its_window() -> None:
     assert f" {height(box)[1]})" in arrived
 
 
-def test_a_merged_session_is_drawn_on_the_sessions_that_it_retracts() -> None:
+def test_a_merged_session_stands_on_the_sessions_it_takes_back() -> None:
     panes = [
         pane(0, 2, 3, "1"),
         pane(3, 5, 6, "2"),
