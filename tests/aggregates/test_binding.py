@@ -44,7 +44,7 @@ def test_a_composite_shares_with_its_neighbours() -> None:
     assert bind(a=ev.composite(low=ev.min("n"), n=ev.count()), b=ev.min("n")).columns == ("min(n)", "count(*)")
 
 
-def test_equal_names_that_mean_different_things_are_refused() -> None:
+def test_equal_names_that_mean_different_things_are_rejected() -> None:
     class Mine(ev.Aggregate):
         def bind(self, source: ev.Source) -> ev.Parts:
             lowest = pl.col("n").max()
@@ -70,7 +70,7 @@ def test_ones_own_expressions_must_read_retractions() -> None:
     assert ev.try_out(rows, diff="diff", a=Total(True)) == {"a": 2}
 
 
-def test_a_key_column_with_the_name_of_an_accumulator_is_refused() -> None:
+def test_a_key_column_with_the_name_of_an_accumulator_is_rejected() -> None:
     rows = pl.DataFrame({"sum(n)": [1], "n": [1], "at": [0]})
     bound = ev.bind({"total": ev.sum("n")}, rows.schema, time="at")
     with pytest.raises(PlanError, match=r"key column 'sum\(n\)'"):
@@ -86,14 +86,14 @@ def test_a_key_column_with_the_name_of_an_accumulator_is_refused() -> None:
         (None, "x=None is not an aggregate"),
     ],
 )
-def test_what_is_not_an_aggregate_is_refused_with_an_example(value: Any, message: str) -> None:
+def test_what_is_not_an_aggregate_is_rejected_with_an_example(value: Any, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         bind(x=value)
     with pytest.raises(PlanError, match=message):
         ev.composite(x=value)
 
 
-def test_nothing_to_compute_is_refused() -> None:
+def test_nothing_to_compute_is_rejected() -> None:
     with pytest.raises(PlanError, match="There is no aggregate"):
         bind()
     with pytest.raises(PlanError, match="There is no aggregate"):
@@ -112,7 +112,7 @@ ON_A_COLUMN = [
 
 
 @pytest.mark.parametrize("aggregate", ON_A_COLUMN, ids=str)
-def test_a_misspelt_column_is_refused_with_the_right_one(aggregate: ev.Aggregate) -> None:
+def test_a_misspelt_column_is_rejected_with_the_right_one(aggregate: ev.Aggregate) -> None:
     with pytest.raises(PlanError, match=r"there is no column 'wld'\. Did you mean 'wild'\?"):
         bind(x=aggregate)
 
@@ -135,7 +135,7 @@ def test_a_column_is_given_by_name() -> None:
         (lambda: ev.top_n_by_key("n", "s", True), "top_n_by_key: n=True is not"),
     ],
 )
-def test_options_out_of_range_are_refused_at_once(make: Any, message: str) -> None:
+def test_options_out_of_range_are_rejected_at_once(make: Any, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         make()
 
@@ -143,7 +143,7 @@ def test_options_out_of_range_are_refused_at_once(make: Any, message: str) -> No
 @pytest.mark.parametrize(
     "aggregate", [ev.min, ev.max, ev.collect_sorted, ev.collect_set, ev.mode, lambda c: ev.top_n(c, 1)]
 )
-def test_what_has_no_order_is_refused(aggregate: Any) -> None:
+def test_what_has_no_order_is_rejected(aggregate: Any) -> None:
     with pytest.raises(PlanError, match="needs sortable values"):
         ev.bind({"x": aggregate("l")}, {"l": pl.List(pl.Int64)}, time="at")
 

@@ -46,7 +46,7 @@ def test_a_row_that_fails_in_one_aggregate_is_taken_out_of_the_others() -> None:
     assert bound.results(started.cells).rows() == [("x", "14", 1.25)]
 
 
-def test_a_row_that_fails_only_because_another_is_gone_is_reported_where_it_stood() -> None:
+def test_a_row_that_fails_only_because_another_was_removed_is_reported_at_its_position() -> None:
     def not_two(total: int, n: int) -> int:
         return total + 10 // (n - 2)
 
@@ -150,13 +150,13 @@ def test_a_fold_without_merge_that_raises_names_function_and_key() -> None:
         bound.results(started.cells)
 
 
-def test_a_result_of_the_wrong_type_is_refused() -> None:
+def test_a_result_of_the_wrong_type_is_rejected() -> None:
     bound, started = start(n=ev.fold("", lambda _, row: row["n"], merge=add))
     with pytest.raises(DataError, match="a result is not String, as dtype= promises"):
         bound.results(started.cells)
 
 
-def test_a_state_that_cannot_be_stored_is_refused() -> None:
+def test_a_state_that_cannot_be_stored_is_rejected() -> None:
     with pytest.raises(DataError, match="its state cannot be pickled"):
         start(n=ev.fold(0, lambda state, row: lambda: row, merge=add))
 
@@ -204,7 +204,7 @@ def test_reads_narrows_what_a_row_holds() -> None:
         (lambda: ev.try_out(ROWS, n=Undeclared()), "Undeclared.* has no result type"),
     ],
 )
-def test_mistakes_are_refused_when_the_plan_is_built(make: Any, message: str) -> None:
+def test_mistakes_are_rejected_when_the_plan_is_built(make: Any, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         make()
 

@@ -27,7 +27,7 @@ def test_a_sum_that_does_not_fit_names_the_column_and_the_key() -> None:
         shop_sum(rows)
 
 
-def test_a_merge_that_does_not_fit_is_refused_too() -> None:
+def test_a_merge_that_does_not_fit_is_rejected_too() -> None:
     bound, cells = shop_sum(pl.DataFrame({"shop": ["x", "y"], "n": [1, MOST]}))
     with pytest.raises(DataError, match=r"sum\(n\) does not fit into Int64 for shop='y'"):
         bound.merge(pl.concat([cells, cells]), ["shop"])
@@ -41,7 +41,7 @@ def test_a_sum_that_only_looks_too_great_is_right() -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.lists(st.sampled_from([MOST, -MOST - 1, MOST // 2, 1, -1, None]), min_size=1, max_size=5))
-def test_a_sum_is_right_or_refused(values: list[int | None]) -> None:
+def test_a_sum_is_right_or_rejected(values: list[int | None]) -> None:
     rows = pl.DataFrame({"n": pl.Series(values, dtype=pl.Int64)})
     known = [v for v in values if v is not None]
     if -MOST - 1 <= sum(known) <= MOST:
@@ -84,7 +84,7 @@ def test_decimals_keep_their_scale_and_means_get_four_digits_more() -> None:
     assert str(result["mean"]) == "0.116667"
 
 
-def test_a_decimal_sum_of_39_digits_is_refused() -> None:
+def test_a_decimal_sum_of_39_digits_is_rejected() -> None:
     rows = pl.DataFrame({"shop": ["x"] * 2, "n": pl.Series([Decimal("9" * 38)] * 2, dtype=pl.Decimal(38, 0))})
     with pytest.raises(DataError, match=r"does not fit into Decimal.* for shop='x'"):
         shop_sum(rows)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.test_layers import ALL_FILES, name_of, parsed
+from tests.docs.pages import DOCS
 
 ALLOWED = {
     "_jvm.py": {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_local_iterator_from_socket"},
@@ -97,3 +98,22 @@ def test_only_named_modules_patch_pyspark() -> None:
         and any(isinstance(part, ast.Constant) and str(part.value).startswith("pyspark.") for part in node.args)
     }
     assert patching == PATCHES
+
+
+def _documented_uses() -> list[list[str]]:
+    """Return the rows of the table of private parts, without its head."""
+    section = (DOCS / "design" / "spark.md").read_text(encoding="utf-8").partition("## Private parts of Spark\n")[2]
+    table = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def test_every_module_with_a_private_use_is_documented() -> None:
+    uses = " ".join(row[0] for row in _documented_uses())
+    modules = {*ALLOWED, *REPLACES_STDOUT, *PATCHES} - {"_jvm.py"}
+    assert not [module for module in modules if f"`{module}`" not in uses]
+    public = {node.name for node in TREES["_jvm.py"].body if isinstance(node, ast.FunctionDef)}
+    assert not [name for name in public if f"`_jvm.{name}`" not in uses]
+
+
+def test_every_private_use_has_the_reason_why_no_public_part_serves() -> None:
+    assert [row[0] for row in _documented_uses() if len(row) != 6 or row[2] in ("", "—")] == []

@@ -19,29 +19,29 @@ def pipeline(**aggregates: ev.Aggregate) -> ev.Pipeline:
     return counted(stream().window(KINDS["tumbling"]), **aggregates)
 
 
-def test_a_time_column_that_is_missing_is_refused_with_a_hint() -> None:
+def test_a_time_column_that_is_missing_is_rejected_with_a_hint() -> None:
     with pytest.raises(ev.PlanError, match=r"time: there is no column 't' in the rows. Did you mean 'ts'"):
         pipeline().local(FRAME.rename({"t": "ts"}), clock=[0])
 
 
-def test_an_aggregates_column_that_is_missing_is_refused_with_a_hint() -> None:
+def test_an_aggregates_column_that_is_missing_is_rejected_with_a_hint() -> None:
     with pytest.raises(ev.PlanError, match=r"sum\(vv\): there is no column 'vv'. Did you mean 'v'"):
         pipeline(s=ev.sum("vv")).local(FRAME, clock=[0])
 
 
-def test_a_watermarks_column_that_is_missing_is_refused_with_a_hint() -> None:
+def test_a_watermarks_column_that_is_missing_is_rejected_with_a_hint() -> None:
     guarded = counted(stream(watermark=ev.bounded_delay("1s", origin="kk")).window(KINDS["tumbling"]))
     with pytest.raises(ev.PlanError, match=r"no column 'kk' for origin. Did you mean 'k'"):
         guarded.local(FRAME, clock=[0])
 
 
-def test_an_aggregate_of_the_wrong_type_is_refused() -> None:
+def test_an_aggregate_of_the_wrong_type_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match=r"column 'k' is String, but sum needs numbers"):
         pipeline(s=ev.sum("k")).local(FRAME, clock=[0])
 
 
 @pytest.mark.parametrize("make", [pa.table, pa.RecordBatch.from_pydict])
-def test_columns_with_one_name_are_refused(make: Any) -> None:
+def test_columns_with_one_name_are_rejected(make: Any) -> None:
     table = make({"t": [1], "k": ["a"], "v": [1]})
     double = type(table).from_arrays([*table.columns, table.columns[2]], names=["t", "k", "v", "v"])
     with pytest.raises(ev.PlanError, match=r"more than one column named 'v'. Rename or drop one"):
@@ -49,7 +49,7 @@ def test_columns_with_one_name_are_refused(make: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["__time", "__x", "__slice", "__eventide_group", "__"])
-def test_names_with_two_underscores_are_refused(name: str) -> None:
+def test_names_with_two_underscores_are_rejected(name: str) -> None:
     with pytest.raises(ev.PlanError, match=f"The column '{name}' begins with two underscores"):
         pipeline().local(FRAME.with_columns(pl.lit(1).alias(name)), clock=[0])
 
@@ -87,17 +87,17 @@ def test_a_users_columns_may_have_the_names_of_our_outputs(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["ev_reason", "ev_detail", "ev_watermark", "ev_event_time", "EV_Emitted_At"])
-def test_a_column_that_late_rows_get_from_eventide_is_refused(name: str) -> None:
+def test_a_column_that_late_rows_get_from_eventide_is_rejected(name: str) -> None:
     with pytest.raises(ev.PlanError, match=rf"{name!r}.*rows\.drop\({name!r}\)"):
         pipeline().local(FRAME.with_columns(pl.lit(1).alias(name)), clock=[0])
 
 
 def test_late_rows_are_read_again_without_the_columns_that_eventide_added() -> None:
     dead = check(pipeline(), [FRAME.with_columns(t=pl.lit(None, pl.Int64))]).dead
-    mended = dead.with_columns(t=pl.lit(1, pl.Int64))
+    corrected = dead.with_columns(t=pl.lit(1, pl.Int64))
     with pytest.raises(ev.PlanError, match="To process such rows again, drop the columns"):
-        pipeline().local(mended, clock=[0])
-    assert check(pipeline(), [mended.select(pl.exclude("^ev_.*$"))]).panes["n"].sum() == FRAME.height
+        pipeline().local(corrected, clock=[0])
+    assert check(pipeline(), [corrected.select(pl.exclude("^ev_.*$"))]).panes["n"].sum() == FRAME.height
 
 
 def test_rows_keep_their_columns_in_late_rows_and_dead_letters() -> None:
@@ -168,7 +168,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("column", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_a_type_that_cannot_be_read_is_refused_by_name(column: pa.Array) -> None:
+def test_a_type_that_cannot_be_read_is_rejected_by_name(column: pa.Array) -> None:
     with pytest.raises(ev.PlanError, match=r"The column 'x' is .*, which cannot be read. Drop it, or cast it"):
         pipeline().local(pa.table({"t": [1], "k": ["a"], "x": column}), clock=[0])
 
@@ -183,7 +183,7 @@ NO_ROWS: list[Any] = [5, {"t": [1]}, [{"t": 1}], FRAME.lazy(), [FRAME.lazy()], [
 
 
 @pytest.mark.parametrize("value", NO_ROWS, ids=lambda value: type(value).__name__)
-def test_what_is_no_frame_is_refused(value: Any) -> None:
+def test_what_is_no_frame_is_rejected(value: Any) -> None:
     with pytest.raises(ev.PlanError, match=r"rows must be a Polars or Arrow frame"):
         pipeline().local(value, clock=[0])
 

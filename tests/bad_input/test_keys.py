@@ -83,7 +83,7 @@ def test_several_key_columns_group_together() -> None:
     assert pipeline.local([frame, frame], clock=[0, 0]).panes["n"].to_list() == [2, 2, 2]
 
 
-def test_a_key_that_is_missing_is_refused_with_a_hint() -> None:
+def test_a_key_that_is_missing_is_rejected_with_a_hint() -> None:
     with pytest.raises(ev.PlanError, match=r"key: there is no column 'k' in the rows. Did you mean 'kk'"):
         counted(stream().window(KINDS["tumbling"])).local(pl.DataFrame({"t": [1], "kk": [1]}), clock=[0])
 

@@ -85,7 +85,7 @@ def test_a_clock_that_goes_back_stops_the_job(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("now", [2**63, -(2**63), 2**62 + 1])
-def test_a_clock_beyond_the_range_is_refused(now: int) -> None:
+def test_a_clock_beyond_the_range_is_rejected(now: int) -> None:
     with pytest.raises(ev.PlanError, match=r"is no batch time"):
         counted(stream().window(KINDS["tumbling"])).start_local().push(rows([1]), now=now)
 

@@ -140,20 +140,20 @@ def test_every_way_to_write_a_time_means_the_same() -> None:
 
 
 @pytest.mark.parametrize("dtype", [pl.Boolean, pl.List(pl.Int64), pl.Duration("us"), pl.Binary, pl.Int8])
-def test_a_column_that_cannot_hold_times_is_refused(dtype: Any) -> None:
+def test_a_column_that_cannot_hold_times_is_rejected(dtype: Any) -> None:
     pipeline = counted(stream().window(KINDS["tumbling"]))
     with pytest.raises(ev.PlanError, match=r"Column 't' has type .* cannot be read as event time"):
         pipeline.start_local({"t": dtype, "k": pl.String})
 
 
-def test_a_time_inside_a_struct_is_found_by_its_dotted_name() -> None:
+def test_a_time_inside_a_struct_is_read_by_its_dotted_name() -> None:
     frame = pl.DataFrame({"meta": [{"at": 1}, {"at": None}]})
     result = ev.stream(time="meta.at").window(ev.tumbling("1s")).agg(n=ev.count()).local(frame, clock=[0])
     assert result.panes["n"].to_list() == [1] and reasons(result) == ["null_time"]
 
 
 @pytest.mark.parametrize("name", ["meta.ta", "mate.at", "plain.at"])
-def test_a_dotted_name_that_leads_nowhere_is_refused(name: str) -> None:
+def test_a_dotted_name_that_leads_nowhere_is_rejected(name: str) -> None:
     frame = pl.DataFrame({"meta": [{"at": 1}], "plain": [1]})
     with pytest.raises(ev.PlanError, match=f"no column '{name}'"):
         ev.stream(time=name).window(ev.tumbling("1s")).agg(n=ev.count()).local(frame, clock=[0])
@@ -166,7 +166,7 @@ def test_a_gap_that_is_none_is_a_bad_row(gap: int | None) -> None:
     assert reasons(result) == ["bad_row"] and "gap" in result.dead["ev_detail"][0]
 
 
-def test_a_gap_column_that_is_missing_or_of_no_use_is_refused() -> None:
+def test_a_gap_column_that_is_missing_or_of_no_use_is_rejected() -> None:
     pipeline = counted(stream().window(ev.sessions("gap")))
     with pytest.raises(ev.PlanError, match=r"there is no column 'gap' for the gap. Did you mean 'gape'"):
         pipeline.local(rows([1]).with_columns(gape=pl.lit(1)), clock=[0])

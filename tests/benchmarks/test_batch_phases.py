@@ -21,7 +21,7 @@ def test_the_slowest_hundredth_shows_where_its_time_goes() -> None:
     assert typical(batches)["addBatch"] == 159.5
 
 
-def test_the_batches_of_slow_rows_are_found_by_their_numbers() -> None:
+def test_the_batches_of_slow_rows_are_identified_by_their_numbers() -> None:
     batches = phases_of_query(PROGRESS)
     assert [batch.batch for batch in with_numbers(batches, {7, 9})] == [7, 9]
 

@@ -41,7 +41,7 @@ def test_sums_of_floats_may_differ_in_their_last_digits() -> None:
     assert compare([{"k": 1, "x": 0.30001}], [{"k": 1, "x": 0.3}], ["k"]).differences
 
 
-def test_a_stretch_that_ends_before_it_begins_is_refused(tmp_path: Any) -> None:
+def test_a_stretch_that_ends_before_it_begins_is_rejected(tmp_path: Any) -> None:
     (tmp_path / "job.py").write_text(
         "import eventide as ev\n"
         "pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('1m')).window(ev.tumbling('1m')).agg(n=ev.count())"

@@ -64,7 +64,7 @@ def test_a_command_is_sent(checkpoint: Path, words: list[str], command: dict[str
         (["stop"], "No such command 'stop'"),
     ],
 )
-def test_a_command_that_cannot_be_meant_is_refused_and_not_sent(
+def test_a_command_that_cannot_be_meant_is_rejected_and_not_sent(
     checkpoint: Path, words: list[str], message: str
 ) -> None:
     result = typed(words[0], str(checkpoint), *words[1:])

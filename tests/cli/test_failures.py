@@ -71,7 +71,7 @@ def test_what_spark_adds_to_our_own_words_is_left_out(rest: str) -> None:
 
 
 @pytest.mark.parametrize("memory", ["lots", "4", "-1g", "1.5g", ""])
-def test_memory_that_is_none_is_refused_before_java_starts(memory: str) -> None:
+def test_memory_that_is_none_is_rejected_before_java_starts(memory: str) -> None:
     with pytest.raises(PlanError, match="such as 4g or 512m"), open_session("test", memory=memory):
         pass
 

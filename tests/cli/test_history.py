@@ -155,7 +155,7 @@ def test_machines_get_instants_that_they_can_read() -> None:
     ]
 
 
-def test_the_picture_stands_alone(tmp_path: Path) -> None:
+def test_the_picture_is_self_contained(tmp_path: Path) -> None:
     history = History(tmp_path / "shop.jsonl")
     for number in range(5):
         slow = batch(number, slowest=(("north", second(90)), ("west", second(95))), least_origin="north")

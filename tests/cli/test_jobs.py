@@ -88,7 +88,7 @@ def test_what_a_job_defines_travels_by_value(tmp_path: Path) -> None:
         ("raise SystemExit('no licence')", "SystemExit: no licence"),
     ],
 )
-def test_a_wrong_job_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_job_is_rejected_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(PlanError) as rejected:
         load(job(tmp_path, text))
     assert message in str(rejected.value) and "job.py" in str(rejected.value)
@@ -116,7 +116,7 @@ def test_a_misspelt_pipeline_gets_a_hint(tmp_path: Path) -> None:
         load(job(tmp_path, f"import eventide as ev\nrevenue = {PIPELINE}") + ":revenu")
 
 
-def test_a_pipeline_of_a_module_is_found_from_the_current_directory(
+def test_a_pipeline_of_a_module_is_imported_from_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -194,7 +194,7 @@ def test_what_rows_prints_is_no_result(tmp_path: Path, capsys: pytest.CaptureFix
         ("def rows():\n    pass", "TypeError: rows() takes 0 positional arguments but 1 was given"),
     ],
 )
-def test_rows_that_are_none_are_refused_with_the_file(tmp_path: Path, body: str, message: str) -> None:
+def test_rows_that_are_none_are_rejected_with_the_file(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(PlanError) as rejected:
         with_rows(tmp_path, body).read("a session")
     assert message in str(rejected.value) and "job.py" in str(rejected.value)

@@ -71,7 +71,7 @@ def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
     assert len(info.segments.open) == 3
 
 
-def test_a_column_of_an_unknown_type_is_refused(store: MemoryStore) -> None:
+def test_a_column_of_an_unknown_type_is_rejected(store: MemoryStore) -> None:
     result = typed("marks", "create", "postgresql://db/shop#clicks", "-c", "ts:tmestamp")
     assert result.exit_code == 2 and "write NAME:TYPE" in result.stderr
     assert store.streams() == ["orders"]
@@ -125,7 +125,7 @@ def test_events_before_a_mark_are_dropped(store: MemoryStore) -> None:
     assert store.stream("orders").starts[0] == 3
 
 
-def test_a_time_before_all_marks_is_refused(store: MemoryStore) -> None:
+def test_a_time_before_all_marks_is_rejected(store: MemoryStore) -> None:
     result = typed("marks", "truncate", ORDERS, "--before", "1970-01-01T00:00:01Z", "--yes")
     assert result.exit_code == 2 and "has no mark at 1970" in result.stderr
 
@@ -140,7 +140,7 @@ def test_an_unknown_stream_is_named(store: MemoryStore) -> None:
     assert result.exit_code == 2 and "Did you mean 'orders'?" in result.stderr
 
 
-def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
+def test_an_address_without_a_name_is_rejected(store: MemoryStore) -> None:
     assert typed("marks", "writers", "postgresql://db/shop").exit_code == 2
 
 

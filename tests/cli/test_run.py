@@ -56,7 +56,7 @@ def ran(place: Path, *, drained: bool, committed: bool = True) -> None:
         (checkpoint / "commits" / str(batch)).write_text("v1", encoding="utf-8")
 
 
-def test_a_checkpoint_that_was_drained_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_drained_is_rejected(tmp_path: Path) -> None:
     ran(tmp_path, drained=True)
     result = run(tmp_path, "rate:1", "--drain")
     assert result.exit_code == 2
@@ -68,22 +68,22 @@ def test_a_stream_without_a_watermark_is_rejected(tmp_path: Path) -> None:
     assert result.exit_code == 2 and "The stream has no watermark" in result.stderr
 
 
-def test_a_checkpoint_that_was_not_drained_goes_on(tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_not_drained_continues(tmp_path: Path) -> None:
     ran(tmp_path, drained=False)
     assert starts(run(tmp_path, "rate:1"))
 
 
-def test_a_drain_that_a_crash_has_interrupted_goes_on(tmp_path: Path) -> None:
+def test_a_drain_that_a_crash_has_interrupted_continues(tmp_path: Path) -> None:
     ran(tmp_path, drained=True, committed=False)
     assert starts(run(tmp_path, "rate:1", "--drain"))
 
 
-def test_a_job_without_rows_is_refused_before_spark_starts(tmp_path: Path) -> None:
+def test_a_job_without_rows_is_rejected_before_spark_starts(tmp_path: Path) -> None:
     result = run(tmp_path, "--sink", "noop")
     assert result.exit_code == 2 and "has no source" in result.stderr
 
 
-def test_a_job_whose_rows_are_no_function_is_refused_before_spark_starts(tmp_path: Path) -> None:
+def test_a_job_whose_rows_are_no_function_is_rejected_before_spark_starts(tmp_path: Path) -> None:
     result = run(tmp_path, job=f"{PIPELINE}rows = 5\n")
     assert result.exit_code == 2 and "rows is 5, and not a function" in result.stderr
 
@@ -109,7 +109,7 @@ def test_a_file_is_no_source(tmp_path: Path) -> None:
     assert result.exit_code == 2 and "is a file. Name the directory" in result.stderr
 
 
-def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_written_is_rejected_before_spark_starts(tmp_path: Path) -> None:
     result = run(tmp_path, "rate:1", "--sink", "noop", "--trace", str(tmp_path))
     assert result.exit_code == 2 and "Is a directory" in result.stderr
 

@@ -79,7 +79,7 @@ def test_a_mistake_is_reported_without_a_stack_trace() -> None:
 
 
 @pytest.mark.parametrize("words", [("--debug", "explain", "nowhere.py"), ("explain", "nowhere.py", "--debug")])
-def test_with_debug_the_trace_is_shown_wherever_it_stands(words: tuple[str, ...]) -> None:
+def test_with_debug_at_any_position_the_trace_is_shown(words: tuple[str, ...]) -> None:
     result = typed(*words)
     assert result.exit_code == 2
     assert "Traceback" in result.stderr

@@ -32,7 +32,7 @@ def frame_of(counts: list[dict[str, int]]) -> pl.DataFrame:
         dead = {"null_time": values["null_time"]}
         rows = values["kept"] + values["late"] + values["null_time"]
         more = {"kept": values["kept"], "late": values["late"], "dead": dead, "panes": {"EARLY": values["early"]}}
-        lines.append(to_json(batch(number, rows=rows, state_bytes=values["kept"], **more)))
+        lines.append(to_json(batch(number, rows=rows, state_bytes=values["kept"], **more)))  # type: ignore[arg-type]
     tables.add(lines)
     return tables.batches
 

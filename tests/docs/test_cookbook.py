@@ -18,7 +18,7 @@ def test_a_job_takes_few_names(job: Job) -> None:
     assert len(api_names(job.code)) <= job.names, sorted(api_names(job.code))
 
 
-def test_a_backfill_that_goes_on_live_is_one_line_with_three_names() -> None:
+def test_a_backfill_that_continues_live_is_one_line_with_three_names() -> None:
     (job,) = (job for job in JOBS if job.page == "backfill-then-live")
     assert len(job.on_spark.splitlines()) == 1
     assert api_names(job.on_spark) == {"run", "sink", "checkpoint"}

@@ -1,6 +1,7 @@
 """The files that pages name exist."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,24 @@ def test_the_table_of_tests_is_complete() -> None:
 def test_prose_of_a_page_fits_into_120_characters(page: Path) -> None:
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert not [line for line in text.splitlines() if len(line) > 120 and not line.lstrip().startswith("|")]
+
+
+LONGEST_SENTENCE = 45  # words
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of the paragraphs, items and cells of a page."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^ *(- |\d+\. |#+ )", r"\n\n", text, flags=re.MULTILINE)
+    for part in re.split(r"\n\s*\n|\|", text):
+        yield from re.split(r"(?<=[.!?])\**\s+(?=[A-Z`*\[])", " ".join(part.split()))
+
+
+@pytest.mark.parametrize("page", [*PAGES, DOCS.parent / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_a_sentence_of_a_page_can_be_read_at_once(page: Path) -> None:
+    assert not [s for s in sentences(page.read_text(encoding="utf-8")) if len(s.split()) > LONGEST_SENTENCE]
+
+
+def test_sentences_of_items_and_cells_are_separate() -> None:
+    text = "One. Two\nlines.\n\n- an item\n- another\n\n| a | b |\n\n```text\nno prose\n```\n"
+    assert [s for s in sentences(text) if s] == ["One.", "Two lines.", "an item", "another", "a", "b"]

@@ -140,7 +140,7 @@ def test_what_is_not_a_store_is_named() -> None:
         object_storage("s3://shop", "query")
 
 
-def test_records_of_several_queries_share_a_store_and_are_found_again(tmp_path: Path) -> None:
+def test_records_of_several_queries_share_a_store_and_are_read_back(tmp_path: Path) -> None:
     store = pytest.importorskip("obstore.store").MemoryStore()
     first, second = (record_storage(LocalStorage(tmp_path / name), store) for name in "ab")
     assert first.create("eventide/commits/0", [b"first"]) and second.create("eventide/commits/0", [b"second"])

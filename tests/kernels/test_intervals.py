@@ -73,7 +73,7 @@ def test_a_running_maximum_starts_anew_at_each_key(rows):
     st.sets(st.tuples(st.integers(0, 2), st.integers(0, 20))),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 21))),
 )
-def test_a_number_is_found_in_the_run_that_holds_it(held, asked):
+def test_a_number_is_located_in_the_run_that_contains_it(held, asked):
     key, number = ints([k for k, _ in held]), ints([n for _, n in held])
     order, heads = join_runs((key,), number, number)
     ends = np.maximum.reduceat(number[order], heads) if len(heads) else ints([])

@@ -439,7 +439,7 @@ def test_the_option_cannot_change_under_a_state(service: Service) -> None:
             across.start_local(saved=pipeline.start_local(SCHEMA).save())
 
 
-def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
+def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_continues(
     service: Service, tmp_path: Path
 ) -> None:
     checkpoint, pipeline = Checkpoint(tmp_path), windowed(service)

@@ -76,10 +76,10 @@ def test_the_key_may_come_from_a_call_and_the_time_too() -> None:
 
 
 def test_a_column_of_the_row_can_be_replaced_where_a_call_says_so() -> None:
-    async def mend(row: dict[str, Any]) -> dict[str, Any]:
+    async def repair(row: dict[str, Any]) -> dict[str, Any]:
         return {"v": 9} if row["v"] < 0 else {}
 
-    mapped = STREAM.map_async(mend, output={"v": pl.Int64})
+    mapped = STREAM.map_async(repair, output={"v": pl.Int64})
     result = (
         mapped.window(ev.global_window()).agg(v=ev.collect_list("v")).local(rows((1, "a", -1), (2, "a", 4)), clock=[0])
     )
@@ -306,7 +306,7 @@ def test_or_one_of_them_so_that_all_are_alike() -> None:
     assert pipeline.local(bundle, clock=[0]).panes["w"].to_list() == [7]
 
 
-def test_a_query_goes_on_where_it_was_saved() -> None:
+def test_a_query_continues_where_it_was_saved() -> None:
     pipeline = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(w=ev.sum("w"))
     query = pipeline.start_local()
     query.push(rows((1, "a", 1)), now=0)

@@ -41,13 +41,13 @@ def test_every_pane_has_the_batch_time() -> None:
     assert panes["emitted_at"].to_list() == [datetime(2024, 1, 2, tzinfo=UTC)] * 2
 
 
-def test_a_clock_shorter_than_the_bundles_is_refused() -> None:
+def test_a_clock_shorter_than_the_bundles_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match="clock= has 1 times, but there is a bundle number 2"):
         PER_MINUTE.local([rows(1), rows(2)], clock=[0])
 
 
 @pytest.mark.parametrize("now", ["noon", 1.5, None])
-def test_a_clock_that_shows_no_time_is_refused(now: Any) -> None:
+def test_a_clock_that_shows_no_time_is_rejected(now: Any) -> None:
     if now is None:
         assert PER_MINUTE.start_local().push(rows(1)).counts.rows == 1  # the wall clock
         return

@@ -82,7 +82,7 @@ def test_so_many_tiny_ones_that_no_end_is_seen_become_one_that_is_looked_at_agai
     assert SMALL.plan(blobs) == ([blobs], 0)
 
 
-def test_a_step_that_may_take_no_more_goes_on_behind_what_it_took() -> None:
+def test_a_step_that_may_take_no_more_continues_behind_what_it_took() -> None:
     assert SMALL.plan(laid([(1, 80)] * 6 + [(20, 9)])) == ([laid([(1, 80)] * 2)], 2)
 
 

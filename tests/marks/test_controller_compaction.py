@@ -87,7 +87,7 @@ def test_a_new_stream_of_an_old_name_is_compacted_from_its_beginning(
     assert store.steps == [("orders", 0, 0)] and sizes(store, 0) == [16, 1, 1, 1, 1]
 
 
-def test_a_fault_while_compaction_is_reported_and_time_goes_on(
+def test_a_fault_during_compaction_is_reported_and_time_advances(
     store: Counting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fault(*_: object) -> int:

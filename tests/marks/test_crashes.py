@@ -87,7 +87,7 @@ def until(happened: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.parametrize("round_", range(ROUNDS))
-def test_nothing_is_lost_or_doubled_and_time_goes_on(
+def test_nothing_is_lost_or_doubled_and_time_advances(
     round_: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if round_ % 2:

@@ -20,7 +20,7 @@ def next_note(before: Note | None, note: Note) -> Note:
     return advance_note("orders", before, note, SEGMENTS, LENGTHS, {})
 
 
-def test_the_first_note_stands_as_it_is() -> None:
+def test_the_first_note_is_unchanged() -> None:
     assert next_note(None, note_at(5, {0: 3})) == note_at(5, {0: 3})
 
 

@@ -226,7 +226,7 @@ def test_a_group_that_was_set_back_reads_again_and_its_readers_must_be_opened_ag
     assert drained(Reader(stream)) == [5, 6, 7]
 
 
-def test_a_checkpoint_is_where_a_group_can_go_on() -> None:
+def test_a_checkpoint_is_where_a_group_can_continue() -> None:
     stream = filled(orders(segments=2), 8)
     reader = Reader(stream)
     reader.read(5)

@@ -58,7 +58,7 @@ def test_a_reader_that_leaves_gives_its_segments_back_at_once(stream: Stream) ->
     assert {segment for segment, _ in read(first)} == {1}
 
 
-def test_a_reader_that_is_silent_loses_its_segments_and_others_go_on_at_its_commit(
+def test_a_reader_that_is_silent_loses_its_segments_and_others_continue_at_its_commit(
     stream: Stream, clock: Clock
 ) -> None:
     first, second = Reader(stream, reader_id="one"), Reader(stream, reader_id="two", reader_lease="10 seconds")

@@ -203,7 +203,7 @@ def test_the_clock_is_not_noted_beyond_the_beginning_of_an_open_transaction() ->
     assert noted(stream) == [(clock.now, {0: 2})]
 
 
-def test_the_clock_goes_on_without_a_transaction_whose_time_is_over() -> None:
+def test_the_clock_advances_without_a_transaction_that_has_expired() -> None:
     clock = Clock()
     stream = orders()
     writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)

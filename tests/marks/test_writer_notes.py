@@ -205,7 +205,7 @@ def test_the_clock_is_noted_a_last_time_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_time_stands_still_while_a_clock_that_was_set_back_catches_up(restarted: bool) -> None:
+def test_time_does_not_advance_while_a_clock_that_was_set_back_catches_up(restarted: bool) -> None:
     clock = Clock()
     stream = orders()
     writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
@@ -252,7 +252,7 @@ def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -
         writer.append([order(2)])
 
 
-def test_the_thread_goes_on_when_the_writer_could_not_be_closed() -> None:
+def test_the_thread_continues_when_the_writer_could_not_be_closed() -> None:
     stream = orders()
     writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     writer.append([order(1)])

@@ -154,7 +154,7 @@ def test_what_is_no_number_of_a_batch_is_rejected(sequence: int) -> None:
         Writer(orders(), "till").append([order(1)], sequence=sequence)
 
 
-def test_a_sink_that_numbers_its_batches_goes_on_where_automatic_sequences_ended(tmp_path: Path) -> None:
+def test_a_sink_that_numbers_its_batches_continues_where_automatic_sequences_ended(tmp_path: Path) -> None:
     stream = create_stream(f"sqlite:///{tmp_path}/shop.db#orders", schema=SCHEMA)
     with Writer(stream, "job") as writer:
         writer.write(order(1))

@@ -23,7 +23,7 @@ from eventide.plan.async_call import async_options
         ({"backoff": ["-1s"]}, "backoff of map_async.*negative"),
     ],
 )
-def test_a_mistake_in_the_options_is_refused(options, message):
+def test_a_mistake_in_the_options_is_rejected(options, message):
     with pytest.raises(PlanError, match=message):
         async_options(**options)
 
@@ -98,7 +98,7 @@ def test_a_failing_call_is_tried_again_after_its_backoff(loop):
     assert tried == pytest.approx([0, 1, 11])
 
 
-def test_a_call_that_always_fails_ends_with_its_last_error_and_the_others_go_on(loop):
+def test_a_call_that_always_fails_ends_with_its_last_error_and_the_others_continue(loop):
     async def fails(row):
         if row == 1:
             raise ValueError("one")

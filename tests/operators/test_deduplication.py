@@ -162,7 +162,7 @@ def test_rows_that_arrive_again_get_no_number_in_row_windows() -> None:
     assert query.push(frame((1, "a", "x", 1), (1, "a", "x", 2)), now=0).panes["sum"].to_list() == [3]
 
 
-def test_a_stream_without_numbers_is_refused() -> None:
+def test_a_stream_without_numbers_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match=r"names no column for them. Name the columns of an id"):
         ev.stream(time="t", watermark=ev.bounded_delay("1s")).deduplicate()
     with pytest.raises(ev.PlanError, match="already called"):

@@ -220,7 +220,7 @@ def test_a_silent_side_with_a_watermark_key_of_its_own_is_waited_for() -> None:
     assert times(query.push([("a", 200)], now=2_000_000)) == []
 
 
-def test_too_many_pairs_are_refused_with_the_key_that_makes_them() -> None:
+def test_too_many_pairs_are_rejected_with_the_key_that_makes_them() -> None:
     query = Query(joined(-5, 5, max_matches=20))
     with pytest.raises(ev.DataError, match=r"more than 20 pairs of rows; the key 'hot' alone gives 25 or more"):
         query.push([("hot", 1)] * 5 + [("cold", 1)], [("hot", 1)] * 5 + [("cold", 1)])
@@ -266,7 +266,7 @@ def test_columns_may_be_equal_that_are_not_the_keys() -> None:
     ]
 
 
-def test_a_windowed_aggregate_goes_on_with_what_a_join_gives() -> None:
+def test_a_windowed_aggregate_continues_with_what_a_join_gives() -> None:
     rows = {
         "left": [pl.DataFrame([("a", t, 0)], schema=LEFT, orient="row") for t in (1, 12, 30)],
         "right": [pl.DataFrame([("a", t + 1, 0)], schema=RIGHT, orient="row") for t in (1, 12, 30)],
@@ -278,7 +278,7 @@ def test_a_windowed_aggregate_goes_on_with_what_a_join_gives() -> None:
     assert [step.panes.height for step in result.steps] == [0, 0, 2, 1]
 
 
-def test_a_state_of_another_join_is_refused() -> None:
+def test_a_state_of_another_join_is_rejected() -> None:
     query = Query(joined(0, 5))
     query.push([("a", 1)])
     with pytest.raises(ev.PlanError, match="within"):

@@ -36,7 +36,7 @@ HISTORY = [
     bundle([], [(3, 1, "09:01:10"), (1, 9, "09:01:20")]),
     bundle([(9, 9, "08:59:30")], []),
 ]
-TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
+EMITTED = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
 def test_shipments_join_orders_over_what_precedes(bound: dict[str, Any]) -> None:
     query = ev.join(stream(), stream(), **bound).start_local()
     observed = [list(query.push(rows, now=0).panes.select("id", "value", "cost").iter_rows()) for rows in HISTORY]
-    assert observed == TOLD
+    assert observed == EMITTED
 
 
 def pairs(last: int, *bundles: Any, how: Any = "inner") -> list[list[Any]]:
@@ -99,7 +99,7 @@ def test_a_range_that_precedes_is_an_interval() -> None:
         ({"last": 3}, r"left stream would never be dropped.*keep=\{'left': '1 hour'\}"),
     ],
 )
-def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], message: str) -> None:
+def test_a_mistake_about_what_precedes_is_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=message):
         ev.join(stream(), stream(), **options)
 

@@ -53,7 +53,7 @@ def test_the_message_has_the_counts_the_watermark_and_what_to_do() -> None:
         assert advice in message
 
 
-def test_the_message_tells_a_drained_stream_from_one_that_goes_on() -> None:
+def test_the_message_tells_a_drained_stream_from_one_that_continues() -> None:
     assert "the stream was drained" in str(LateWarning().message(rows=1, late=1, watermark=MAX, now=0))
 
 

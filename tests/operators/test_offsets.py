@@ -138,7 +138,7 @@ def observe_all(pipeline: ev.Pipeline, bundles: list[pl.DataFrame]) -> list[tupl
     return [row for output in [*outputs, query.drain()] for row in observed(output)]
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_what_does_not_fit_is_rejected() -> None:
     stream = ev.stream(time="t", watermark=BY_ORIGIN)
     with pytest.raises(ev.PlanError, match=r"in time, but .* Use allowed_lateness=100"):
         stream.window(ev.rows(3, by="n")).emit(allowed_lateness="1 hour").agg(n=ev.count())

@@ -216,7 +216,7 @@ def test_what_was_closed_is_forgotten_when_the_watermark_has_passed_it() -> None
     assert push(windows, (2, "a", 4)).late["v"].to_list() == [4]
 
 
-def test_a_saved_state_goes_on() -> None:
+def test_a_saved_state_continues() -> None:
     pipeline = stream(rows=2, bytes=10_000).agg(values=ev.collect_list("v"))
     windows = pipeline.start_local(SCHEMA)
     push(windows, (11, "a", 1), (21, "a", 2), (22, "a", 3))
@@ -302,7 +302,7 @@ def test_the_rows_of_a_union_are_bounded_together() -> None:
 
 
 @pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5)), ev.rows(2)])
-def test_a_state_that_is_bounded_in_bytes_goes_on_after_a_restart(kind: Any) -> None:
+def test_a_state_that_is_bounded_in_bytes_continues_after_a_restart(kind: Any) -> None:
     pipeline = stream(kind, bytes=40).agg(values=ev.collect_list("v"))
     never, often = pipeline.start_local(SCHEMA), pipeline.start_local(SCHEMA)
     for at in range(0, 60, 4):

@@ -87,7 +87,7 @@ def test_an_open_window_keeps_its_rows() -> None:
     ],
     ids=["origins", "sequences", "punctuated"],
 )
-def test_every_origin_is_lowered_and_goes_on_from_there(watermark: Any) -> None:
+def test_every_origin_is_lowered_and_continues_from_there(watermark: Any) -> None:
     query = counting(KINDS["tumbling"], watermark).start_local()
     query.push(rows(5, FAR / MINUTE, 6, FAR / MINUTE, o=["a", "a", "b", "b"], n=[1, 2, 1, 2]), now=0)
     query.lower_watermark(5 * MINUTE)

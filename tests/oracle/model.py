@@ -132,7 +132,7 @@ class Window:
     end: int
     trigger: Never
     rows: list[Row] = field(default_factory=list)
-    untold: list[Row] = field(default_factory=list)
+    pending: list[Row] = field(default_factory=list)
     finished: bool = False
     panes: int = 0
     nonspeculative: int = 0
@@ -343,7 +343,7 @@ class Model:
     # Limits
 
     def _held(self, window: Window) -> int:
-        return len(window.untold if self.spec.mode == "discarding" else window.rows)
+        return len(window.pending if self.spec.mode == "discarding" else window.rows)
 
     def _has_room(self, key: Any, start: int, end: int) -> bool:
         held = self._held(self.open[key, start, end]) if (key, start, end) in self.open else 0
@@ -381,7 +381,7 @@ class Model:
     def _join(self, window: Window, rows: list[Row]) -> None:
         window.touched = True
         window.rows += rows
-        window.untold += rows
+        window.pending += rows
         if window.finished:
             self.out.unemitted += len(rows)
         else:
@@ -457,7 +457,7 @@ class Model:
                 self._retract(old)
             window.trigger.merge(old.trigger)
             window.rows += old.rows
-            window.untold += old.untold if self.spec.mode == "discarding" else old.rows
+            window.pending += old.pending if self.spec.mode == "discarding" else old.rows
         self._join(window, joined)
 
     # Sessions of a greatest length
@@ -520,17 +520,17 @@ class Model:
         asked = window.touched or completes or expires or window.trigger.due(self.now)
         window.touched = False
         if asked and not window.finished:
-            fires = window.trigger.ready(moment) and (completes or bool(window.untold))
+            fires = window.trigger.ready(moment) and (completes or bool(window.pending))
             if fires:
                 window.finished = window.trigger.fire(moment)
-            if fires or (expires and window.untold):
+            if fires or (expires and window.pending):
                 timing = "ON_TIME" if completes else "LATE" if moment.complete else "EARLY"
                 self._emit(window, timing, is_last=expires or window.finished)
         if expires:
             del self.open[window.key, window.start, window.end]
 
     def _emit(self, window: Window, timing: str, *, is_last: bool) -> None:
-        rows = window.untold if self.spec.mode == "discarding" else window.rows
+        rows = window.pending if self.spec.mode == "discarding" else window.rows
         values = aggregate(rows)[: None if self.spec.lists else -2]
         if self.spec.only_updated and window.standing:
             same = not rows if self.spec.mode == "discarding" else values == window.standing.values
@@ -546,7 +546,7 @@ class Model:
             1, window.end, window.start, key, values, timing, index, later, index == 0, is_last, time, self.now
         )
         self.out.panes.append(window.standing)
-        window.untold = []
+        window.pending = []
 
     def _retract(self, window: Window) -> None:
         if self.spec.mode == "retracting" and window.standing:

@@ -80,7 +80,7 @@ def test_names_that_users_wrote_cannot_become_tags(name: str) -> None:
     assert f"{name} = sum({name})" in unescape(page)
 
 
-def test_what_may_be_lost_stands_out() -> None:
+def test_what_may_be_lost_is_highlighted() -> None:
     stream = ev.stream(time="ts").window(ev.global_window())
     lossy = stream.trigger(ev.after_count(10), mode="discarding", may_lose_data=True).agg(n=ev.count())
     safe = stream.agg(n=ev.count())

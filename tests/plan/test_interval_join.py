@@ -63,13 +63,13 @@ def test_something_must_be_equal() -> None:
         ({"where": pl.col("price") + 5}, {"price": pl.Int64}, {}, "must give a boolean"),
     ],
 )
-def test_a_mistake_about_columns_is_refused_before_any_row(options: Any, left: Any, right: Any, message: str) -> None:
+def test_a_mistake_in_a_join_is_rejected_before_any_row(options: Any, left: Any, right: Any, message: str) -> None:
     columns = {"order": pl.String, "at": pl.Datetime("us", "UTC")}
     with pytest.raises(ev.PlanError, match=message):
         join(**options).start_local({"left": columns | left, "right": columns | right})
 
 
-def test_keys_of_different_types_never_meet_and_are_refused() -> None:
+def test_keys_of_different_types_never_meet_and_are_rejected() -> None:
     schemas = {"left": {"order": pl.String, "at": pl.Int64}, "right": {"order": pl.Int64, "at": pl.Int64}}
     with pytest.raises(ev.PlanError, match="Cast one of them"):
         join().start_local(schemas)
@@ -93,7 +93,7 @@ def test_each_side_without_a_bound_is_kept_for_its_length_in_keep() -> None:
     assert apart.retention == (SideRetention(by=0, length=1_000_000), SideRetention(by=1, length=2_000_000))
 
 
-def test_two_rules_for_how_long_rows_are_kept_are_refused() -> None:
+def test_two_rules_for_how_long_rows_are_kept_are_rejected() -> None:
     with pytest.raises(ev.PlanError, match="already determines how long"):
         ev.join(ORDERS, PAYMENTS, within="1 hour", keep="1 day")
 

@@ -66,7 +66,7 @@ REJECTIONS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), REJECTIONS, ids=[message for _, message in REJECTIONS])
-def test_inputs_that_do_not_fit_are_refused(make: Callable[[], Any], message: str) -> None:
+def test_inputs_that_do_not_fit_are_rejected(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
         make()
 
@@ -94,7 +94,7 @@ BOUND: list[tuple[ev.Pipeline, dict[str, dict[str, pl.DataType]], str]] = [
 
 
 @pytest.mark.parametrize(("pipeline", "schemas", "message"), BOUND, ids=[message for _, _, message in BOUND])
-def test_columns_that_do_not_fit_are_refused(
+def test_columns_that_do_not_fit_are_rejected(
     pipeline: ev.Pipeline, schemas: dict[str, dict[str, pl.DataType]], message: str
 ) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
@@ -118,14 +118,14 @@ def test_a_union_says_which_watermark_key_stalls() -> None:
     assert "event time follows watermark key 0, which 'b' does not have: it stalls while 'b' is active" in observed
 
 
-def test_a_condition_that_looks_at_several_pairs_is_refused() -> None:
+def test_a_condition_that_looks_at_several_pairs_is_rejected() -> None:
     join = ev.join(LEFT, RIGHT, within="1 minute", where=pl.col("t") == pl.col("t").max())
     schema = {"t": pl.Int64(), "id": pl.Int64()}
     with pytest.raises(ev.PlanError, match="looks at several pairs at once"):
         join.start_local({"left": schema, "right": schema})
 
 
-def test_the_state_of_another_condition_or_mode_is_refused() -> None:
+def test_the_state_of_another_condition_or_mode_is_rejected() -> None:
     schema = {"t": pl.Int64(), "id": pl.Int64()}
     joins = [ev.join(LEFT, RIGHT, within="1m", where=pl.col("t").is_in(list(range(n)))) for n in (100, 101)]
     modes = [ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY, mode=m) for m in ("accumulating", "retracting")]

@@ -55,12 +55,12 @@ class NoRow(ev.RowProcessor):
         (Lock(), {}, r"cannot be copied, .* Create connections and locks in open\(\)"),
     ],
 )
-def test_a_processor_that_cannot_work_is_refused(processor: Any, options: dict[str, Any], message: str) -> None:
+def test_a_processor_that_cannot_work_is_rejected(processor: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=message):
         STREAM.process(processor, **{"output": TOTALS} | options)
 
 
-def test_without_output_a_processor_is_refused() -> None:
+def test_without_output_a_processor_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match=r"\.process\(\) needs output="):
         STREAM.process(RunningTotal())  # type: ignore[call-arg]
 
@@ -70,12 +70,12 @@ def test_a_processor_has_no_windows() -> None:
         STREAM.window(ev.tumbling("1m")).process(RunningTotal(), output=TOTALS)  # type: ignore[attr-defined]
 
 
-def test_a_key_with_the_name_of_a_column_of_timers_is_refused() -> None:
+def test_a_key_with_the_name_of_a_column_of_timers_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match="key: 'at' is a column of timers"):
         ev.stream(time="t", key="at").process(RunningTotal(), output=TOTALS)
 
 
-def test_a_column_that_the_rows_do_not_have_is_refused() -> None:
+def test_a_column_that_the_rows_do_not_have_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match="key: there is no column 'k'"):
         totals().start_local({"t": pl.Int64})
 
@@ -160,7 +160,7 @@ async def fine(row: dict[str, Any]) -> dict[str, Any]:
         (fine, {"timeout": "soon"}, r"timeout of map_async\(\)"),
     ],
 )
-def test_calls_that_cannot_work_are_refused(fn: Any, options: dict[str, Any], message: str) -> None:
+def test_calls_that_cannot_work_are_rejected(fn: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=message):
         STREAM.map_async(fn, **{"output": {"n": pl.Int64}} | options)
 
@@ -176,7 +176,7 @@ def test_a_call_does_not_change_the_type_of_a_column() -> None:
         pipeline.start_local(rows().schema)
 
 
-def test_a_column_that_neither_rows_nor_calls_have_is_refused() -> None:
+def test_a_column_that_neither_rows_nor_calls_have_is_rejected() -> None:
     stream = ev.stream(time="t", key="country").map_async(fine, output={"contry": pl.String})
     with pytest.raises(ev.PlanError, match=r"key: there is no column 'country' in the rows. Did you mean 'contry'"):
         stream.window(ev.tumbling("1m")).agg(n=ev.count()).start_local(rows().schema)

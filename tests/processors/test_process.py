@@ -44,7 +44,7 @@ def run(
 # State
 
 
-def test_a_running_total_goes_on_from_bundle_to_bundle() -> None:
+def test_a_running_total_continues_from_bundle_to_bundle() -> None:
     result = totals().local([rows((1, "a", 5), (2, "b", 1)), rows((3, "a", 2), (3, "a", 3))], clock=[0, 1])
     assert result.panes.rows() == [("a", 5), ("b", 1), ("a", 10)]
     assert result.panes.schema == TOTALS
@@ -62,7 +62,7 @@ def test_minus_zero_and_zero_are_one_key_and_so_are_all_that_are_no_numbers() ->
     assert pipeline.local(bundles, clock=[0, 1]).panes["total"].to_list() == [1, 1, 2, 2]
 
 
-def test_a_key_that_is_no_number_is_found_again_when_it_is_alone() -> None:
+def test_a_key_that_is_no_number_is_matched_again_when_it_is_alone() -> None:
     pipeline = ev.stream(time="t", key="k").process(RunningTotal(), output={"k": pl.Float64, "total": pl.Int64})
     alone = pl.DataFrame({"t": [1], "k": [float("nan")], "v": [1]})
     result = pipeline.local([alone, alone, alone], clock=[0, 1, 2])
@@ -199,7 +199,7 @@ def test_a_timer_that_sets_itself_again_fires_for_all_the_time_that_passed() -> 
     assert query.push(now=9).open_panes == 0
 
 
-def test_a_timer_that_never_comes_further_is_refused() -> None:
+def test_a_timer_that_never_comes_further_is_rejected() -> None:
     class Stuck(ev.Processor):
         def process(self, edge: str, rows: pl.DataFrame) -> None:
             self.timers.set(rows.select("k", at="t"))
@@ -302,7 +302,7 @@ def test_a_processor_that_returns_nothing_holds_the_watermark() -> None:
     assert (step.promise, step.watermark_us) == (2 * MINUTE, 3 * MINUTE)
 
 
-def test_a_watermark_that_goes_back_is_refused() -> None:
+def test_a_watermark_that_goes_back_is_rejected() -> None:
     class Back(RunningTotal):
         def on_watermark(self, watermark: ev.Watermark) -> Any:
             return [ev.Watermark(watermark.key, -watermark.time)]
@@ -427,7 +427,7 @@ def test_a_union_is_one_input_after_the_other() -> None:
     assert result.panes["k"].to_list() == ["weba", "tillsb"]
 
 
-def test_a_column_that_hides_the_key_is_refused() -> None:
+def test_a_column_that_hides_the_key_is_rejected() -> None:
     right = ev.stream(time="t", key="other", watermark=ev.ascending())
     schemas = {"left": rows().schema, "right": {**rows().schema, "other": pl.String()}}
     with pytest.raises(ev.PlanError, match="input 'right': its key is 'other', which is given under the name 'k'"):
@@ -541,7 +541,7 @@ def test_the_end_is_promised_for_every_watermark_key() -> None:
     assert result.steps[-1].promises == {0: MAX, 1: MAX}
 
 
-def test_the_state_of_another_processor_is_refused() -> None:
+def test_the_state_of_another_processor_is_rejected() -> None:
     query = totals().start_local()
     query.push(rows((1, "a", 1)), now=0)
     with pytest.raises(ev.PlanError, match="the processor changed from RunningTotal to Silence"):

@@ -67,7 +67,7 @@ def test_a_state_of_which_nothing_is_left_is_forgotten() -> None:
     assert observed(Emptied(), rows((1, "a", 5)), cleared_and_left_alone).steps[-1].open_panes == 0
 
 
-def test_a_key_that_is_no_number_is_found_again_when_it_is_alone() -> None:
+def test_a_key_that_is_no_number_is_matched_again_when_it_is_alone() -> None:
     alone = rows((1, "a", 1)).with_columns(k=pl.lit(float("nan")))
     result = observed(Counting(), alone, alone, output={"k": pl.Float64, "n": pl.Int64})
     assert result.panes["n"].to_list() == [1, 2]

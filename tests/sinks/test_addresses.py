@@ -89,7 +89,7 @@ def test_a_topic_is_a_sink() -> None:
         ("postgres", "late", "The sink of late rows 'postgres': there is no kind 'postgres'. Write postgresql://"),
     ],
 )
-def test_what_is_no_address_is_refused_with_how_to_write_it(text: str, end: str, message: str) -> None:
+def test_what_is_no_address_is_rejected_with_how_to_write_it(text: str, end: str, message: str) -> None:
     with pytest.raises(PlanError) as rejected:
         read_address(text, end)  # type: ignore[arg-type]
     assert message in str(rejected.value)

@@ -92,12 +92,12 @@ def test_of_two_drivers_with_the_same_batch_one_writes(postgres: Place, store: T
     assert counts(postgres) == [("kiel", 1)]
 
 
-def test_text_with_a_zero_character_is_refused_with_the_reason(store: TableStore) -> None:
+def test_text_with_a_zero_character_is_rejected_with_the_reason(store: TableStore) -> None:
     with pytest.raises(ev.DataError, match="cannot contain a zero character"):
         store.put(frame([row(shop="a\0b", n=1)]), "q", 1)
 
 
-def test_a_server_that_cannot_be_reached_is_refused_early(tmp_path: Any) -> None:
+def test_a_server_that_cannot_be_reached_is_rejected_early(tmp_path: Any) -> None:
     sink = sinks.table(f"postgresql://me:secret@/shop?host={tmp_path}")
     with pytest.raises(ev.PlanError, match="no connection to postgresql://me:…@/shop") as rejected:
         sink.open(schema(), output_info())
@@ -137,7 +137,7 @@ def test_years_of_five_digits(postgres: Place, store: TableStore) -> None:
     assert postgres.ask("SELECT window_start::text FROM panes WHERE shop = 'far'") == [("75039-04-04 19:00:00+00",)]
 
 
-def test_an_instant_before_the_year_one_is_refused(store: TableStore) -> None:
+def test_an_instant_before_the_year_one_is_rejected(store: TableStore) -> None:
     with pytest.raises(ev.DataError, match="invalid input syntax"):
         store.put(frame([row(-62_200_000_000_000_000, shop="far", n=1)]), "q", 1)
 

@@ -78,7 +78,7 @@ def test_a_table_that_must_exist_can_be_made_as_the_message_says(place: Place) -
     store.close()
 
 
-def test_nothing_is_made_if_the_table_is_refused(place: Place) -> None:
+def test_nothing_is_created_if_the_table_is_rejected(place: Place) -> None:
     place.tell("CREATE TABLE panes (n INTEGER)")
     with pytest.raises(ev.PlanError):
         opened(place, output_info())
@@ -222,7 +222,7 @@ def test_one_directory_does_not_take_two_outputs() -> None:
         sink.open(schema(), output_info(output="late"))
 
 
-def test_files_refuse_rows_with_a_batch() -> None:
+def test_files_reject_rows_with_a_batch() -> None:
     with pytest.raises(ev.PlanError, match="the rows have a column 'Batch'"):
         sinks.files("out").open(schema({"Batch": t.StringType()}), output_info())
 

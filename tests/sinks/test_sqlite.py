@@ -42,7 +42,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_batch_leaves_the_table_as_i
     restarted.close()
 
 
-def test_nan_is_no_null_and_stands_above_all_numbers(sqlite: Place) -> None:
+def test_nan_is_no_null_and_sorts_above_all_numbers(sqlite: Place) -> None:
     store = opened(sqlite, output_info(), schema(results={"x": t.DoubleType()}))
     numbers = [1e300, float("nan"), None, float("inf"), -1.0]
     store.put(frame([row(i * MINUTE, shop="kiel", x=x) for i, x in enumerate(numbers)]), "q", 0)
@@ -66,14 +66,14 @@ def test_text_may_hold_a_zero_character(sqlite: Place) -> None:
     store.close()
 
 
-def test_a_directory_that_does_not_exist_is_refused_early(tmp_path: Path) -> None:
+def test_a_directory_that_does_not_exist_is_rejected_early(tmp_path: Path) -> None:
     with pytest.raises(
         ev.PlanError, match=r"no connection to sqlite:///.*nowhere/panes.db: unable to open database file"
     ):
         sinks.table(f"sqlite:///{tmp_path}/nowhere/panes.db").open(schema(), output_info())
 
 
-def test_a_file_that_is_no_database_is_refused_early(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_rejected_early(tmp_path: Path) -> None:
     path = tmp_path / "panes.db"
     path.write_text("shop,n\n" * 1000)
     with pytest.raises(ev.PlanError, match="file is not a database"):

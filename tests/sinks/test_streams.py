@@ -33,13 +33,13 @@ def test_a_stream_that_is_not_there_is_made_with_the_columns_of_the_rows(address
     assert marks.open_stream(address).schema == pa.schema({"n": pa.int64()})
 
 
-def test_a_stream_without_a_column_of_the_rows_is_refused_before_the_query_starts(address: str) -> None:
+def test_a_stream_without_a_column_of_the_rows_is_rejected_before_the_query_starts(address: str) -> None:
     marks.create_stream(address, schema=pa.schema({"m": pa.int64()}))
     with pytest.raises(PlanError, match="The stream has no column 'n'"):
         sinks.stream(address).open(PANES, ABOUT)
 
 
-def test_what_is_no_address_is_refused_before_the_query_starts() -> None:
+def test_what_is_no_address_is_rejected_before_the_query_starts() -> None:
     with pytest.raises(PlanError, match="is not the address of a stream"):
         sinks.stream("revenue").open(PANES, ABOUT)
 

@@ -73,7 +73,7 @@ def run_to_the_end(pipeline: Any, rows: Any, **options: Any) -> int:
             assert "before Spark's commit" in str(cause), cause
         else:
             return failures
-    raise AssertionError("the query fails for ever")
+    raise AssertionError("the query always fails")
 
 
 def stream_of(spark: Any, place: Path) -> Any:
@@ -114,7 +114,7 @@ def read_with_spark(topic: str, servers: str, place: Path) -> list[str]:
             assert "before Spark's commit" in str(cause), cause
         else:
             return [value for batch in values.values() for value in batch]
-    raise AssertionError("the reader fails for ever")
+    raise AssertionError("the reader always fails")
 
 
 def write_large(spark: Any, servers: str, place: Path) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def test_a_replay_of_a_stretch_that_is_right_says_so(ran: tuple[Shop, Result]) -
     assert (done.exit_code, "the table is equal" in done.stderr) == (0, True)
 
 
-def test_a_replay_against_a_table_that_is_not_there_is_refused(ran: tuple[Shop, Result]) -> None:
+def test_a_replay_against_a_table_that_is_not_there_is_rejected(ran: tuple[Shop, Result]) -> None:
     shop, _ = ran
     observed = shop.replay("--sink", f"sqlite:///{shop.place}/other.db#revenue")
     assert observed.exit_code == 2 and "There is no table 'revenue'" in observed.stderr
@@ -179,7 +179,7 @@ def test_a_replay_knows_values_of_every_kind_in_both_databases(
     assert [line["replay"] for line in lines(observed)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
 
 
-def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_is_drained_by_a_command_and_continues_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     assert shop.run("--available-now").exit_code == 0
     assert typed("drain", shop.checkpoint).exit_code == 0

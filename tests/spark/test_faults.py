@@ -68,7 +68,7 @@ def test_a_driver_that_is_killed_continues_from_its_checkpoint_in_hdfs(tmp_path:
     [("join", SIDES, "shop, price, price_right"), ("rows", ("in",), "shop, window_start, orders, total")][:KILLS],
 )
 @pytest.mark.parametrize("state", ["executors", "driver"])
-def test_joins_and_row_windows_go_on_after_a_kill(
+def test_joins_and_row_windows_continue_after_a_kill(
     tmp_path: Path, plan: str, inputs: Sequence[str], columns: str, state: str
 ) -> None:
     prepare(tmp_path, 5, inputs)

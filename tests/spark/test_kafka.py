@@ -103,7 +103,7 @@ def test_a_reader_that_drops_repeats_has_each_pane_once(ran: Ran) -> None:
     assert sorted(ran.observed["read"]) == sorted(set(ran.panes))
 
 
-def test_a_silent_partition_is_found_and_a_slow_one_loses_no_row(ran: Ran) -> None:
+def test_a_silent_partition_is_detected_and_a_slow_one_loses_no_row(ran: Ran) -> None:
     assert ran.observed["idle"] == ["2"]
     assert [(row["shop"], row["price"], row["partition"]) for row in ran.late] == [LATE[1:]]
 

@@ -106,7 +106,7 @@ def test_a_table_reads_all_that_is_there(spark: SparkSession, tmp_path: Path) ->
     assert not rows.schema["_offset"].nullable  # so that it is not asked, row by row
 
 
-def test_a_query_goes_on_where_it_stopped_across_a_scale_event(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_continues_where_it_stopped_across_a_scale_event(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     with shop.writer("till") as till:
         till.append(orders(0, 60))
@@ -120,7 +120,7 @@ def test_a_query_goes_on_where_it_stopped_across_a_scale_event(spark: SparkSessi
     assert seen[0] <= {0, 1} and seen[1] <= {2, 3, 4}  # successors after their predecessors
 
 
-def test_what_cannot_be_read_is_refused_with_its_cause(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_rejected_with_its_cause(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     with pytest.raises(Exception, match=r"There is no stream 'order'\. Did you mean 'orders'"):
         spark.readStream.format("eventide").load(shop.address.removesuffix("s"))

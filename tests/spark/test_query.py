@@ -166,7 +166,7 @@ def test_a_processing_time_trigger_fires_when_no_data_arrives(spark: SparkSessio
         query.stop()
 
 
-def test_another_plan_or_another_number_of_buckets_is_refused(
+def test_another_plan_or_another_number_of_buckets_is_rejected(
     spark: SparkSession, tmp_path: Path, placement: str
 ) -> None:
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)))
@@ -211,7 +211,7 @@ def test_a_function_of_the_user_that_raises_makes_a_dead_letter_or_stops_the_que
         strict.run(pipeline(on_error="raise"))
 
 
-def test_a_sink_that_refuses_stops_the_query_and_gets_the_batch_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sink_that_rejects_stops_the_query_and_gets_the_batch_again(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)), rows((100, "kiel", 1)))
     pipeline = ev.stream(time="ts", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
 

@@ -61,7 +61,7 @@ def rescale_and_kill(checkpoint: str, target: str, *, step: int, seconds: float)
         return "done" not in process.stdout.read()
 
 
-def test_a_query_goes_on_after_rescales_that_were_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_continues_after_rescales_that_were_killed(spark: SparkSession, tmp_path: Path) -> None:
     rng = Random(f"{SEED}/killed rescale")
     bundles = [rows(*range(20 * number, 20 * number + 40, 3)) for number in range(KILLS + 1)]
     stream = Stream(spark, tmp_path / "rescaled")

@@ -55,7 +55,7 @@ def test_the_session_has_the_profile(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in expected} == expected
 
 
-def test_polars_has_one_thread_in_a_worker_and_eventide_is_found(spark: SparkSession) -> None:
+def test_polars_has_one_thread_in_a_worker_and_eventide_is_importable(spark: SparkSession) -> None:
     def ask(batches: Any) -> Any:
         import polars as pl
         import pyarrow as pa

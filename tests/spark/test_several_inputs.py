@@ -124,7 +124,7 @@ def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> Non
     assert counted(_collected(pipeline({"right": right, "left": left}))) == expected
 
 
-def test_what_is_missing_or_too_much_is_refused(spark: SparkSession) -> None:
+def test_what_is_missing_or_too_much_is_rejected(spark: SparkSession) -> None:
     pipeline, _ = PIPELINES["inner window join"]
     table = spark.range(1)
     with pytest.raises(PlanError, match="several inputs"):

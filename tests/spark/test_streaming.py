@@ -85,7 +85,7 @@ def _table(panes: pl.DataFrame, columns: list[str]) -> list[str]:
     return sorted(map(repr, kept.to_dicts()))
 
 
-def test_a_query_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_continues_where_it_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = PIPELINES["triggers"]
     stream = Stream(spark, tmp_path).put(*BUNDLES[:3])
     stream.run(pipeline)

@@ -39,7 +39,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return place
 
 
-def test_the_files_of_the_interrupted_batch_are_found(checkpoint: Path) -> None:
+def test_the_files_of_the_interrupted_batch_are_identified(checkpoint: Path) -> None:
     (paths,) = interrupted_files(LocalStorage(checkpoint)).values()
     assert [Path(path).name for path in paths] == ["3.parquet", "3 too.parquet"]
 

@@ -55,7 +55,7 @@ class TestRejection:
         orders.add_message(message(3), now=6)
         assert receiver.taken == [1, 2, 3]
 
-    def test_sending_goes_on_where_it_stopped(self, place: Place, raises: bool) -> None:
+    def test_sending_continues_where_it_stopped(self, place: Place, raises: bool) -> None:
         receiver = Receiver(2, raises=raises)
         orders = JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
         orders.add_message([message(i, f"9:0{i}:00") for i in range(5)], now=1)
@@ -89,9 +89,9 @@ def test_an_error_of_the_receiver_is_no_rejection_and_loses_nothing(place: Place
     orders = JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
     with pytest.raises(RuntimeError, match="broken"):
         orders.add_message(message(1), now=1)
-    room.append("mended")
+    room.append("repaired")
     assert orders.timeout(now=2)
-    assert room == ["mended", "1"]
+    assert room == ["repaired", "1"]
 
 
 def test_operators_can_be_chained(place: Place) -> None:
@@ -135,7 +135,7 @@ class TestResults:
 
 
 class TestRestart:
-    def test_an_operator_goes_on_where_it_was(self, tmp_path: Path) -> None:
+    def test_an_operator_continues_where_it_was(self, tmp_path: Path) -> None:
         def open_() -> WindowAggregator:
             return WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, key="k", store=tmp_path / "s.db")
 

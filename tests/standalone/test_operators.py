@@ -123,7 +123,7 @@ class TestWindows:
         assert sorted(per_shop.get_result().select("shop", "n").rows(), key=str) == [("a", 1), (None, 2)]
         assert per_shop.get_windows(key=[None])["n"].to_list() == [2]
 
-    def test_windows_are_found_by_range_and_key(self, place: Place) -> None:
+    def test_windows_are_looked_up_by_range_and_key(self, place: Place) -> None:
         per_shop = counting(ev.tumbling("1 minute"), key="shop", store=place())
         rows = [("9:00:10", "a"), ("9:01:10", "b"), ("9:02:10", "a")]
         per_shop.add_message([message(i, time, shop=shop) for i, (time, shop) in enumerate(rows)], now=0)
@@ -525,7 +525,7 @@ class TestOverlappingJoins:
         windows = orders.get_windows(2, 5).select(facts)
         assert (2, 2, 4, 3) in windows.rows()
 
-    def test_windows_that_hold_only_messages_of_earlier_windows_are_found(self, place: Place) -> None:
+    def test_windows_that_contain_only_messages_of_earlier_windows_are_looked_up(self, place: Place) -> None:
         orders = JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
         orders.add_message(message(1, "9:01:10"), now=0)
         assert orders.get_windows(at("9:02:20"), at("9:02:21")).height == 2
@@ -651,7 +651,7 @@ class TestRowWindows:
             orders.add_message(message(3, "9:50:00"), now=0)
             assert orders.get_messages()["offset"].to_list() == [1, 2, 3]
 
-    def test_row_windows_are_found_by_offset(self, place: Place) -> None:
+    def test_row_windows_are_looked_up_by_offset(self, place: Place) -> None:
         orders = JoinWindow(ev.rows(2), offset="offset", store=place())
         orders.add_message([{"offset": offset} for offset in (100, 110, 120, 130, 140)], now=0)
 

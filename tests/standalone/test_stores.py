@@ -70,14 +70,14 @@ class TestMessages:
         assert offsets(store.read(Range(50, 100, end_offset=1))) == [2, 1]
         assert offsets(store.read(Range(100, 100, start_offset=4, end_offset=4))) == [4]
 
-    def test_a_join_key_is_found_with_and_without_a_range(self, open_store: Open, layout: MessageLayout) -> None:
+    def test_a_join_key_is_looked_up_with_and_without_a_range(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.read(equal="a")) == [1, 3]
         assert offsets(store.read(Range(120, 200), equal="a")) == [3]
         assert offsets(store.read(equal="nobody")) == []
 
-    def test_a_session_is_found_and_a_join_key_in_it(self, open_store: Open, layout: MessageLayout) -> None:
+    def test_a_session_is_looked_up_and_a_join_key_in_it(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.read(session="t")) == [4, 3]
@@ -104,7 +104,7 @@ class TestMessages:
         assert store.put(FOUR.with_columns(pl.lit("other").alias("__origin"))) == 4
         assert offsets(store.named(pl.Series([1, 9]), origin="other")) == [1]
 
-    def test_messages_are_found_by_name(self, open_store: Open, layout: MessageLayout) -> None:
+    def test_messages_are_looked_up_by_name(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.named(pl.Series([4, 2, 7]))) == [2, 4]

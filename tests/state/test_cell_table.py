@@ -59,7 +59,7 @@ def test_dropping_slices_drops_them_and_nothing_else(many: list[Batch], gone: se
 
 
 @given(st.lists(batches, max_size=12), st.integers(-7, 7))
-def test_the_slices_below_a_bound_are_found(many: list[Batch], below: int) -> None:
+def test_the_slices_below_a_bound_are_selected(many: list[Batch], below: int) -> None:
     cells = CellTable(SLICE)
     for batch in many:
         cells = cells.append(frame(batch), merge)

@@ -388,7 +388,7 @@ def test_the_tables_of_a_query_are_given_by_name(tables: dict[str, Any], hint: s
     assert hint in str(rejected.value)
 
 
-def test_what_polars_does_not_know_is_refused_with_its_place() -> None:
+def test_what_polars_does_not_know_is_rejected_with_its_place() -> None:
     problem = message(windowed("LEVENSHTEIN(shop, 'oslo') AS d", "GROUP BY shop"))
     assert "cannot be computed in this process" in problem and "line 1, column" in problem
 
@@ -450,7 +450,7 @@ EDITS = st.lists(
 
 
 @given(st.sampled_from([VALID, JOINED, PRECEDED]), EDITS)
-def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tuple[str, int, int]]) -> None:
+def test_a_text_that_is_almost_right_is_run_or_rejected(text: str, edits: list[tuple[str, int, int]]) -> None:
     words = text.split()
     for edit, wrong, other in edits:
         i, j = wrong % len(words), other % len(words)

@@ -90,14 +90,14 @@ def test_a_key_that_both_sides_call_alike_is_that_of_the_row_that_is_there() -> 
         assert sorted(rows, key=repr) == sorted(met + alone, key=repr)
 
 
-def test_rows_without_a_partner_are_found_by_their_key() -> None:
+def test_rows_without_a_partner_are_matched_by_their_key() -> None:
     query = f"SELECT price FROM orders o LEFT JOIN payments p ON o.shop = p.shop AND {NEAR} WHERE p.shop"
     assert rows_of(f"{query} IS NULL") == [(2,), (4,)]
     assert rows_of(f"{query} = 'oslo'") == []
     assert rows_of(f"{query} = 'kiel'") == [(5,), (7,)]
 
 
-def test_windows_without_a_partner_are_found_by_their_bounds() -> None:
+def test_windows_without_a_partner_are_matched_by_their_bounds() -> None:
     query = (
         f"SELECT price, paid FROM {TUMBLED.format(how='FULL')} ON o.shop = p.shop AND o.window_start = p.window_start"
     )

@@ -258,11 +258,11 @@ def test_a_call_is_an_aggregate(call: str, aggregate: Any) -> None:
 
 def test_all_aggregates_of_the_library_can_be_written_in_sql() -> None:
     from eventide import aggregates
-    from eventide.streamsql.syntax import AGGREGATES as SAID
+    from eventide.streamsql.syntax import AGGREGATES as SQL_AGGREGATES
     from eventide.streamsql.syntax import PYTHON_AGGREGATES
 
     functions = {name for name in aggregates.__all__ if name in ev.__all__ and name.islower()}
-    assert {*SAID.values(), *PYTHON_AGGREGATES} == functions
+    assert {*SQL_AGGREGATES.values(), *PYTHON_AGGREGATES} == functions
 
 
 def test_all_triggers_of_the_library_can_be_written_in_sql() -> None:

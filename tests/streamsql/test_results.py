@@ -166,18 +166,18 @@ def test_a_watermark_keeps_its_columns_through_a_subquery() -> None:
     assert rows_of(query) == [(3,), (1,)]
 
 
-def test_names_are_found_in_upper_and_lower_case() -> None:
+def test_names_match_in_upper_and_lower_case() -> None:
     query = "select SHOP, count(*) as n from tumble(ORDERS, descriptor(TS), interval '1' hour) as o group by o.Shop"
     assert rows_of(query) == [("kiel", 2), ("oslo", 2)]
 
 
-def test_names_of_a_declaration_are_found_in_upper_and_lower_case() -> None:
+def test_names_of_a_declaration_match_in_upper_and_lower_case() -> None:
     stream = "CREATE STREAM Orders (TS INT, Shop STRING) WATERMARK FOR TS AS Ts PER SHOP;"
     assert rows_of(f"{stream} SELECT COUNT(*) AS n FROM {TUMBLE}") == [(3,), (1,)]
 
 
 @pytest.mark.parametrize("table", ["SESSION(orders, DESCRIPTOR(TS), PRICE)", "ROWS_WINDOW(orders, DESCRIPTOR(ts), 2)"])
-def test_columns_of_windows_are_found_in_upper_and_lower_case(table: str) -> None:
+def test_columns_of_windows_match_in_upper_and_lower_case(table: str) -> None:
     table = table.replace(", 2)", ", 2, by => PRICE)")
     assert rows_of(f"SELECT COUNT(*) AS n FROM {table}") == rows_of(f"SELECT COUNT(*) AS n FROM {table.lower()}")
 

@@ -41,7 +41,7 @@ STREAMS = """
 CREATE STREAM Orders WATERMARK FOR time AS time - INTERVAL '5' MINUTE;
 CREATE STREAM Shipments WATERMARK FOR time AS time - INTERVAL '5' MINUTE{keep};
 """
-TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]
+EMITTED = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]
 
 
 def by_step(result: LocalResult) -> list[list[tuple[Any, ...]]]:
@@ -55,7 +55,7 @@ def test_a_join_over_the_last_rows_tells_what_the_case_study_tells() -> None:
         + "SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id = Shipments.id"
     )
     result = query.local({"Orders": ORDERS, "Shipments": SHIPMENTS}, clock=CLOCK)
-    assert by_step(result) == TOLD
+    assert by_step(result) == EMITTED
 
 
 def test_a_join_is_compiled_before_its_rows_are_there() -> None:
@@ -67,7 +67,7 @@ def test_a_join_is_compiled_before_its_rows_are_there() -> None:
     )
     assert query.tables == ("Shipments", "Orders")
     result = query.local({"Orders": ORDERS, "Shipments": SHIPMENTS}, clock=CLOCK)
-    assert by_step(result) == [*TOLD[:2], []]
+    assert by_step(result) == [*EMITTED[:2], []]
 
 
 @pytest.mark.parametrize("length", ["'2' min", "INTERVAL '2' MINUTE"])
@@ -78,7 +78,7 @@ def test_a_join_over_a_range_of_time_tells_what_the_case_study_tells(length: str
         f"JOIN Orders OVER (ORDER BY time RANGE {length} PRECEDING) ON Orders.id = Shipments.id"
     )
     result = query.local({"Orders": ORDERS, "Shipments": SHIPMENTS}, clock=CLOCK)
-    assert by_step(result) == TOLD
+    assert by_step(result) == EMITTED
 
 
 def test_the_greatest_of_three_rows_is_emitted_early_and_when_the_window_is_full() -> None:

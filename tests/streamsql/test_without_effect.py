@@ -49,7 +49,7 @@ def test_a_time_bound_in_addition_to_over_is_rejected(over: str, bound: str) -> 
         "SELECT n FROM (SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour)) OVER (ROWS 2 PRECEDING)",
     ],
 )
-def test_over_on_a_table_that_is_not_joined_is_refused(query: str) -> None:
+def test_over_on_a_table_that_is_not_joined_is_rejected(query: str) -> None:
     message, under = refused(query)
     assert "OVER follows the joined table" in message
     assert under.startswith("OVER")

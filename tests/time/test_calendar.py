@@ -288,13 +288,13 @@ def test_expressions_run_lazily_and_in_the_streaming_engine() -> None:
         ("+02:00", "IANA database"),
     ],
 )
-def test_an_unknown_zone_is_refused(tz: str, hint: str) -> None:
+def test_an_unknown_zone_is_rejected(tz: str, hint: str) -> None:
     with pytest.raises(PlanError, match="There is no time zone") as caught:
         calendar_start(pl.col("ts"), "day", tz)
     assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize("of", [calendar_start, calendar_next])
-def test_an_unknown_unit_is_refused(of) -> None:  # type: ignore[no-untyped-def]
+def test_an_unknown_unit_is_rejected(of) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(PlanError, match=r"no calendar unit 'months'\. Did you mean 'month'\?"):
         of(pl.col("ts"), "months", "UTC")

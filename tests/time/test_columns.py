@@ -127,12 +127,12 @@ def test_an_empty_column_is_read(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [pl.Boolean, pl.Time, pl.Duration("us"), pl.Binary, pl.List(pl.Int64), pl.Int8])
-def test_another_type_is_refused_by_name_with_a_way_out(dtype: Any) -> None:
+def test_another_type_is_rejected_by_name_with_a_way_out(dtype: Any) -> None:
     with pytest.raises(PlanError, match=r"Column 'at' has type .*cannot be read as event time.*cast") as caught:
         read([], dtype)
     assert str(pl.Series([], dtype=dtype).dtype) in str(caught.value)
 
 
-def test_a_missing_column_is_refused_with_a_hint() -> None:
+def test_a_missing_column_is_rejected_with_a_hint() -> None:
     with pytest.raises(PlanError, match=r"no column 'tiem' .* Did you mean 'time'\?"):
         time_column(pl.DataFrame({"time": [1]}), "tiem")

@@ -97,7 +97,7 @@ def test_a_bare_number_is_rejected_with_a_hint_to_name_its_unit(value: object) -
         duration(value, what="gap")
 
 
-def test_another_type_is_refused() -> None:
+def test_another_type_is_rejected() -> None:
     with pytest.raises(PlanError, match=r"gap=\['5m'\] is a list, not a duration.*'30 seconds'"):
         duration(["5m"], what="gap")
 
@@ -105,7 +105,7 @@ def test_another_type_is_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "soon", "5", "5 5m", "m5", "1h,30m", "--5s", "P", "PT", "P1DT", "P1H", "5m P1D", "1_0s", "٣s"]
 )
-def test_other_text_is_refused(text: str) -> None:
+def test_other_text_is_rejected(text: str) -> None:
     with pytest.raises(PlanError, match=r"gap=.* is not a duration\. Write"):
         duration(text, what="gap")
 
@@ -122,19 +122,19 @@ def test_a_misspelt_unit_gets_a_hint(text: str, hint: str) -> None:
     ("text", "unit"),
     [("1 month", "month"), ("2 YEARS", "year"), ("1M", "month"), ("P1Y", "year"), ("P3M", "month"), ("1 q", "quarter")],
 )
-def test_months_and_years_are_refused_with_a_hint_to_calendar(text: str, unit: str) -> None:
+def test_months_and_years_are_rejected_with_a_hint_to_calendar(text: str, unit: str) -> None:
     with pytest.raises(PlanError, match=rf"size=.*a {unit} has no fixed length.*calendar\('{unit}'\)"):
         duration(text, what="size")
 
 
 @pytest.mark.parametrize("text", ["1.5us", "1 ns", "PT0.0000001S"])
-def test_what_is_finer_than_a_microsecond_is_refused(text: str) -> None:
+def test_what_is_finer_than_a_microsecond_is_rejected(text: str) -> None:
     with pytest.raises(PlanError, match="not a whole number of microseconds"):
         duration(text)
 
 
 @pytest.mark.parametrize("value", ["20000000 weeks", timedelta.max, timedelta.min, "9223372036854775808 us"])
-def test_what_64_bits_cannot_hold_is_refused(value: object) -> None:
+def test_what_64_bits_cannot_hold_is_rejected(value: object) -> None:
     with pytest.raises(PlanError, match="too long"):
         duration(value, negative=True)
 
@@ -143,11 +143,11 @@ def test_the_longest_duration_is_accepted() -> None:
     assert duration("9223372036854775807 us") == MAX
 
 
-def test_zero_is_refused_where_time_must_pass() -> None:
+def test_zero_is_rejected_where_time_must_pass() -> None:
     with pytest.raises(PlanError, match="every='0 s' must be longer than zero"):
         duration("0 s", what="every", negative=True)
 
 
-def test_a_negative_duration_is_refused_where_time_must_pass() -> None:
+def test_a_negative_duration_is_rejected_where_time_must_pass() -> None:
     with pytest.raises(PlanError, match="every='-1s' must not be negative"):
         duration("-1s", what="every", zero=True)

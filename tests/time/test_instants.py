@@ -69,12 +69,12 @@ def test_every_instant_has_a_text(micros: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1.7e9, False])
-def test_a_bare_number_is_refused_because_its_unit_is_unknown(value: object) -> None:
+def test_a_bare_number_is_rejected_because_its_unit_is_unknown(value: object) -> None:
     with pytest.raises(PlanError, match=rf"since={value!r} could be seconds.*2024-05-01T12:00:00Z"):
         instant(value, what="since")
 
 
-def test_another_type_is_refused() -> None:
+def test_another_type_is_rejected() -> None:
     with pytest.raises(PlanError, match="since=None is a NoneType, not an instant"):
         instant(None, what="since")
 
@@ -95,6 +95,6 @@ def test_another_type_is_refused() -> None:
         "２０２４-01-01",
     ],
 )
-def test_other_text_is_refused(text: str) -> None:
+def test_other_text_is_rejected(text: str) -> None:
     with pytest.raises(PlanError, match=r"since=.* is not an ISO-8601 instant"):
         instant(text, what="since")

@@ -31,7 +31,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
-def test_what_is_no_trigger_is_refused(make: Callable[[], Any], message: str) -> None:
+def test_what_is_no_trigger_is_rejected(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
         make()
 
@@ -73,7 +73,7 @@ def named(trigger: object) -> str | None:
 
 @pytest.mark.parametrize("trigger", STOPS_ANY_TIME, ids=named)
 @pytest.mark.parametrize("lateness", ["0s", "1h"])
-def test_a_trigger_that_can_stop_early_is_refused(trigger: Trigger, lateness: str) -> None:
+def test_a_trigger_that_can_stop_early_is_rejected(trigger: Trigger, lateness: str) -> None:
     with pytest.raises(ev.PlanError) as refusal:
         build(trigger, lateness=lateness)
     assert f"'{trigger.describe()}' may lose data: it can finish before the window is complete" in str(refusal.value)
@@ -81,7 +81,7 @@ def test_a_trigger_that_can_stop_early_is_refused(trigger: Trigger, lateness: st
 
 
 @pytest.mark.parametrize("trigger", STOPS_AT_END, ids=named)
-def test_a_trigger_that_stops_at_the_end_is_refused_with_lateness(trigger: Trigger) -> None:
+def test_a_trigger_that_stops_at_the_end_is_rejected_with_lateness(trigger: Trigger) -> None:
     with pytest.raises(ev.PlanError) as refusal:
         build(trigger, lateness="1h")
     assert "it finishes at the end of the window, but rows may be 1h late" in str(refusal.value)

@@ -48,7 +48,7 @@ def test_a_silent_origin_does_not_hold_it_for_longer(options: dict[str, Any]) ->
     assert step.watermark_us == 1041 * SECOND, "b is silent"
 
 
-def test_it_goes_on_after_a_restart_and_never_back() -> None:
+def test_it_continues_after_a_restart_and_never_back() -> None:
     pipeline = watched()
     query = pipeline.start_local(SCHEMA)
     query.push(frame(1000), now=1100 * SECOND)

@@ -80,7 +80,7 @@ def test_keys_are_independent():
     assert (both.time(1), both.time(2), both.time(7)) == (10, 3, MIN)
 
 
-def test_a_key_outside_a_byte_is_refused():
+def test_a_key_outside_a_byte_is_rejected():
     with pytest.raises(PlanError, match="from 0 to 255"):
         OneByOne(1).step(marks=[InputWatermarks(256, ids(0), ids(1))])
 

@@ -49,7 +49,7 @@ def test_what_is_remembered_does_not_grow_with_the_holes() -> None:
     assert sizes[1] < sizes[0] * 1.2
 
 
-def test_a_query_goes_on_after_a_restart() -> None:
+def test_a_query_continues_after_a_restart() -> None:
     watermark = ev.ascending(**KAFKA)
     pipeline = ev.stream("t", watermark=watermark).deduplicate().window(ev.tumbling("1 minute")).agg(n=ev.count())
     query = pipeline.start_local(SCHEMA)

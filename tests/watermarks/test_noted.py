@@ -95,7 +95,7 @@ def test_the_end_of_a_stream_ends_event_time(tracker: InputTracker) -> None:
     assert tell(tracker, (0, 5), cuts=(cut(1, MAX, s0=6),)) == MAX
 
 
-def test_a_tracker_goes_on_where_it_was_saved(tracker: InputTracker) -> None:
+def test_a_tracker_continues_where_it_was_saved(tracker: InputTracker) -> None:
     tell(tracker, (0, 3), cuts=(cut(1, 100, s0=2), cut(2, 200, s0=5, s1=1)))
     restored = InputTracker.restore(tracker.strategy, tracker.snapshot())
     assert restored.time == 100
@@ -108,7 +108,7 @@ def test_a_copy_does_not_share_what_was_read(tracker: InputTracker) -> None:
     assert tell(tracker, cuts=(cut(1, 100, s0=5),)) == MIN
 
 
-def test_what_is_no_stream_is_refused() -> None:
+def test_what_is_no_stream_is_rejected() -> None:
     with pytest.raises(PlanError, match="its store, #, and its name"):
         ev.noted("orders")
 
@@ -118,7 +118,7 @@ def test_a_password_is_not_shown() -> None:
     assert "secret" not in repr(strategy) + strategy.describe()
 
 
-def test_rows_that_do_not_come_from_a_stream_are_refused() -> None:
+def test_rows_that_do_not_come_from_a_stream_are_rejected() -> None:
     with pytest.raises(PlanError, match=r"noted\(\): there is no column '_segment'"):
         ev.noted(STREAM).check({"ts": pl.Int64()})
 

@@ -198,7 +198,7 @@ def test_the_same_last_chunk_declared_twice_is_a_repeat():
     assert numbered(strategy.summarise(rows, "ts", 0)) == [("a", 1, 1, None, None, 1, 20)]
 
 
-def test_two_last_chunks_of_one_sequence_are_refused():
+def test_two_last_chunks_of_one_sequence_are_rejected():
     strategy, rows = chunked(ts=[10, 20], n=[7, 7], c=[2, 3], l=[True, True])
     with pytest.raises(DataError, match="Sequence 7 of origin 'a' has two last chunks, 2 and 3"):
         strategy.summarise(rows, "ts", 0)
@@ -265,7 +265,7 @@ def test_equal_punctuation_is_fine():
 
 
 @pytest.mark.parametrize(("origin", "source"), [(None, "the source"), ("o", "origin 'a'")])
-def test_punctuation_that_goes_back_in_row_order_is_refused(origin, source):
+def test_punctuation_that_goes_back_in_row_order_is_rejected(origin, source):
     rows = pl.DataFrame({"ts": [1] * 4, "mark": [2_000_000, None, 5_000_000, 1_000_000], "o": ["a", "a", "b", "a"]})
     if origin is None:
         rows = rows.filter(pl.col("o") == "a")

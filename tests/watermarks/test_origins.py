@@ -35,7 +35,7 @@ def test_labels_say_who_is_meant():
     assert (origins.label(SOURCE), origins.label(1)) == ("the source", "origin 'a'")
 
 
-def test_names_are_found_by_number():
+def test_names_are_looked_up_by_number():
     origins = Origins()
     numbers = origins.numbers(pl.Series(["a", None]))
     assert origins.names(numbers).to_list() == ["a", None]

@@ -158,7 +158,7 @@ def test_the_watermark_of_a_sequence_is_that_of_its_highest_chunk():
     assert progress.reached(0) == (1, 70)
 
 
-def test_two_last_chunks_of_one_sequence_are_refused():
+def test_two_last_chunks_of_one_sequence_are_rejected():
     progress = SequenceProgress(name="origin {}".format)
     see_chunks(progress, 3, last=3, sequence=7, origin=2)
     with pytest.raises(DataError, match="Sequence 7 of origin 2 has two last chunks, 3 and 5"):

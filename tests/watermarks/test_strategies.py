@@ -44,7 +44,7 @@ REJECTED = [
 
 
 @pytest.mark.parametrize(("build", "message"), REJECTED)
-def test_a_mistake_is_refused_when_it_is_written_down(build, message):
+def test_a_mistake_is_rejected_when_it_is_written_down(build, message):
     with pytest.raises(PlanError, match=message):
         build()
 
@@ -131,14 +131,14 @@ def test_columns_of_the_right_types_are_accepted():
         ("l", pl.Int8(), "last_chunk column 'l' is Int8; it must be a boolean"),
     ],
 )
-def test_columns_of_wrong_types_are_refused(column, dtype, message):
+def test_columns_of_wrong_types_are_rejected(column, dtype, message):
     strategy = bounded_delay("5s", origin="o", sequence="n", chunk="c", last_chunk="l")
     with pytest.raises(PlanError, match=message):
         strategy.check(SCHEMA | {column: dtype})
 
 
 @pytest.mark.parametrize("strategy", [bounded_delay("5s", origin="mrak"), punctuated("mrak")])
-def test_a_missing_column_is_refused_with_a_hint(strategy):
+def test_a_missing_column_is_rejected_with_a_hint(strategy):
     with pytest.raises(PlanError, match=r"no column 'mrak'.*Did you mean 'mark'"):
         strategy.check(SCHEMA)
 

@@ -282,7 +282,7 @@ def test_punctuation_is_the_least_over_origins():
 
 @pytest.mark.parametrize("marks", [(8,), (8, 12)])
 @pytest.mark.parametrize(("origin", "source"), [(None, "the source"), ("o", "origin 'a'")])
-def test_punctuation_below_an_earlier_batch_is_refused(marks, origin, source):
+def test_punctuation_below_an_earlier_batch_is_rejected(marks, origin, source):
     stream = Stream(punctuated("mark", origin=origin))
     stream.batch(0, [("a", 1, 10)], columns=("o", "ts", "mark"))
     with pytest.raises(DataError, match=f"key 0 went back on {source}.*00.000010Z.*00.000008Z"):
@@ -552,7 +552,7 @@ STRATEGIES = [
 
 @settings(deadline=None)
 @given(BATCHES, st.integers(0, 5), st.sampled_from(STRATEGIES))
-def test_a_restored_tracker_goes_on_as_if_nothing_had_happened(batches, stop, strategy):
+def test_a_restored_tracker_continues_as_if_nothing_had_happened(batches, stop, strategy):
     columns = {"o": pl.String, "n": pl.Int64, "ts": pl.Int64, "c": pl.Int64, "l": pl.Boolean}
     straight, stopped, now = InputTracker(strategy), InputTracker(strategy), 0
     for number, (passed, polled, rows) in enumerate(batches):

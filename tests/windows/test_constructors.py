@@ -68,7 +68,7 @@ REJECTIONS = [
 
 
 @pytest.mark.parametrize(("make", "text"), REJECTIONS, ids=[text for _, text in REJECTIONS])
-def test_a_window_that_cannot_be_meant_is_refused(make: Callable[[], object], text: str) -> None:
+def test_a_window_that_cannot_be_meant_is_rejected(make: Callable[[], object], text: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(text)):
         make()
 

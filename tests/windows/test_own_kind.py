@@ -59,7 +59,7 @@ def test_a_kind_that_keeps_its_promise_is_used(often: bool) -> None:
         (Mine(wordless=True), "'mine': windows_of.. must return a Polars frame with the columns slice, start and end"),
     ],
 )
-def test_a_kind_that_breaks_its_promise_is_refused(kind: ev.WindowKind, message: str, often: bool) -> None:
+def test_a_kind_that_breaks_its_promise_is_rejected(kind: ev.WindowKind, message: str, often: bool) -> None:
     with pytest.raises(ev.PlanError, match=message):
         push(kind, often=often)
 

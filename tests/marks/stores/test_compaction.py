@@ -67,7 +67,7 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("offset", range(17))
-def test_a_reader_goes_on_in_the_middle_of_what_was_compacted(store: Store, offset: int) -> None:
+def test_a_reader_continues_in_the_middle_of_what_was_compacted(store: Store, offset: int) -> None:
     appended(store, *[1] * 15)
     before = numbers_in(store, "orders", 0, offset)
     appended(store, 1)

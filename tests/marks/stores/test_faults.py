@@ -182,7 +182,7 @@ def test_a_step_whose_end_is_unknown_is_tried_once_more_only_if_that_is_harmless
     assert executed == ["write", "closed", "write", "closed"][:log]
 
 
-def test_a_statement_that_postgres_refuses_ends_the_step_and_not_the_connection(postgres_url: str) -> None:
+def test_a_statement_that_postgres_rejects_ends_the_step_and_not_the_connection(postgres_url: str) -> None:
     store = postgres_store(postgres_url)
     store.create_stream("orders", config())
 

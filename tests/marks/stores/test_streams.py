@@ -12,7 +12,7 @@ from eventide.marks.stores.store import Config, Store
 from tests.marks.stores.cases import SECOND, Clock, addition, config, numbers_in, part
 
 
-def test_a_stream_is_found_as_it_was_made(store: Store, clock: Clock) -> None:
+def test_a_stream_is_read_back_as_it_was_created(store: Store, clock: Clock) -> None:
     schema = pa.schema([pa.field("shop", pa.string(), nullable=False), ("price", pa.decimal128(9, 2))], {"by": "me"})
     wanted = Config(schema=schema, segments=3, writer_timeout=7, mark_every=8, writer_lease=9)
     created = store.create_stream("orders", wanted)
