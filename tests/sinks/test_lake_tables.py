@@ -196,8 +196,10 @@ def test_a_batch_that_another_process_of_the_query_commits_first_is_not_written_
 ) -> None:
     sink, other = (lake.sink(output_info(), schema(), **options) for _ in range(2))
     rows = frame([row(shop="kiel", n=1), row(shop="oslo", n=5)])
-    for table, method in ((sink.table, name) for name in ("append", "replace")):  # type: ignore[attr-defined]
-        monkeypatch.setattr(table, method, after_a_commit(getattr(table, method), lambda: put(other, rows, 0, output_info())))
+    table: LakeTable = sink.table  # type: ignore[attr-defined]
+    for name in ("append", "replace"):
+        write = after_a_commit(getattr(table, name), lambda: put(other, rows, 0, output_info()))
+        monkeypatch.setattr(table, name, write)
     put(sink, rows, 0, output_info())
     assert sorted(lake.read()["n"].to_list()) == [1, 5]
 

@@ -169,9 +169,9 @@ class LakeSink:
             return
         self._warned.append(batch_id)
         warnings.warn(
-            f"Batch {batch_id} has {size >> 20:,} MB for {self!r}, and the driver collects it: Delta Lake "
-            "and Iceberg are written by the driver. Use smaller batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or "
-            "give the driver several times this memory.",
+            f"Batch {batch_id} has {size >> 20:,} MB for {self!r}, and the driver collects it: it reads the "
+            "windows of the batch, changes them and replaces them in one commit. Use smaller batches "
+            "(maxFilesPerTrigger, maxOffsetsPerTrigger), or give the driver several times this memory.",
             DriverLimitWarning,
             stacklevel=2,
         )
