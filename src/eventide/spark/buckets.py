@@ -181,6 +181,22 @@ def query_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator
             spark.conf.unset(name)
 
 
+@contextmanager
+def changed_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set these settings of a session for a while, also those that the session sets itself."""
+    explicit = spark.conf.getAll
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            if name in explicit:
+                spark.conf.set(name, explicit[name])
+            else:
+                spark.conf.unset(name)
+
+
 def check_bucket_count(count: object) -> None:
     """Reject a number of buckets that no state can have."""
     if not is_integer(count, at_least=1, at_most=_MAX_BUCKETS):
