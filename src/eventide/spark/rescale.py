@@ -21,7 +21,7 @@ from eventide.spark.checkpoint_storage import check_exclusive, storage_of
 from eventide.spark.coalesced_progress import progress_after_rescale
 from eventide.spark.connect_session import reject_spark_connect
 from eventide.spark.control import FOLDER as CONTROL
-from eventide.spark.errors import no_session, no_state, unknown_placement
+from eventide.spark.errors import no_session, no_state, not_started_by_run, unknown_placement
 from eventide.spark.inspection import StoredOperator
 from eventide.spark.query_record import FILE, Placement
 from eventide.spark.replacement import Replacement, exclusive, settle_exclusively
@@ -230,7 +230,7 @@ def _files_of(address: str, spark: SparkSession, *, single_writer: bool) -> Dire
     """Return the storage of a checkpoint. Reject one that is not there, or in which two processes could collide."""
     files = storage_of(address, spark, single_writer=single_writer)
     if not files.exists(FILE):
-        raise no_state(address)
+        raise not_started_by_run(address) if files.list(STATE) else no_state(address)
     if isinstance(files, LocalStorage):  # a lock protects it, also where files are not created exclusively
         return LocalStorage(Path(files.location).absolute(), single_writer=True)
     if not single_writer:
