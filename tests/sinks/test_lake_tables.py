@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -115,6 +116,21 @@ def test_other_windows_are_not_touched(lake: Lake) -> None:
     put(sink, frame([row(0, shop="kiel", n=1), row(60_000_000, shop="kiel", n=7)]), 0, output_info())
     put(sink, frame([row(0, shop="kiel", n=1, diff=-1), row(0, shop="kiel", n=2, index=1)]), 1, output_info())
     assert sorted(lake.read()["n"].to_list()) == [2, 7]
+
+
+def test_duckdb_reads_the_data_files_of_the_newest_version(lake: Lake) -> None:
+    sink = lake.sink(output_info(), schema())
+    put(sink, frame([row(0, shop="kiel", n=1), row(60_000_000, shop="kiel", n=7)]), 0, output_info())
+    put(sink, frame([row(0, shop="kiel", n=1, diff=-1), row(0, shop="kiel", n=2, index=1)]), 1, output_info())
+    sink.table.last_batch("")  # type: ignore[attr-defined]  # reads the newest version
+    table = sink.table._read  # type: ignore[attr-defined]
+    files = (
+        table.file_uris()
+        if hasattr(table, "file_uris")
+        else [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+    )
+    rows = duckdb.read_parquet(files).select("shop, epoch(window_start), n").order("n").fetchall()
+    assert rows == [("kiel", 0.0, 2), ("kiel", 60.0, 7)]
 
 
 def test_a_log_has_every_pane_with_its_diff(lake: Lake) -> None:
