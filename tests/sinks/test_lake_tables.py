@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -117,6 +118,21 @@ def test_other_windows_are_not_touched(lake: Lake) -> None:
     assert sorted(lake.read()["n"].to_list()) == [2, 7]
 
 
+def test_duckdb_reads_the_data_files_of_the_newest_version(lake: Lake) -> None:
+    sink = lake.sink(output_info(), schema())
+    put(sink, frame([row(0, shop="kiel", n=1), row(60_000_000, shop="kiel", n=7)]), 0, output_info())
+    put(sink, frame([row(0, shop="kiel", n=1, diff=-1), row(0, shop="kiel", n=2, index=1)]), 1, output_info())
+    sink.table.last_batch("")  # type: ignore[attr-defined]  # reads the newest version
+    table = sink.table._read  # type: ignore[attr-defined]
+    files = (
+        table.file_uris()
+        if hasattr(table, "file_uris")
+        else [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+    )
+    rows = duckdb.read_parquet(files).select("shop, epoch(window_start), n").order("n").fetchall()
+    assert rows == [("kiel", 0.0, 2), ("kiel", 60.0, 7)]
+
+
 def test_a_log_has_every_pane_with_its_diff(lake: Lake) -> None:
     sink = lake.sink(output_info(), schema(), log=True)
     put(sink, frame([row(shop="kiel", n=1)]), 0, output_info())
@@ -137,6 +153,33 @@ def test_a_table_of_other_columns_is_rejected(lake: Lake) -> None:
     lake.sink(output_info(), schema())
     with pytest.raises(ev.PlanError, match="other columns than this output: missing m; not written n;"):
         lake.sink(output_info(), schema(results={"m": t.LongType()}))
+
+
+@pytest.mark.parametrize("options", [{}, {"log": True}], ids=["table", "log"])
+def test_a_table_with_a_column_of_another_type_is_rejected(lake: Lake, options: dict[str, Any]) -> None:
+    lake.sink(output_info(), schema(results={"n": t.LongType(), "x": t.DoubleType()}), **options)
+    with pytest.raises(ev.PlanError, match="other types than this output: n is int64 in the table and string in the"):
+        lake.sink(output_info(), schema(results={"n": t.StringType(), "x": t.DoubleType()}), **options)
+    with pytest.raises(ev.PlanError, match="n is int64 in the table and int32 in the output; x is double in the table"):
+        lake.sink(output_info(), schema(results={"n": t.IntegerType(), "x": t.LongType()}), **options)
+
+
+def test_a_table_of_late_rows_with_a_column_of_another_type_is_rejected(lake: Lake) -> None:
+    late = output_info(output="late")
+    lake.sink(late, t.StructType([t.StructField("price", t.LongType())]))
+    with pytest.raises(ev.PlanError, match="price is int64 in the table and double in the output"):
+        lake.sink(late, t.StructType().add("shop", "string").add("price", "double"))
+
+
+def test_a_table_of_every_type_is_opened_again(lake: Lake) -> None:
+    inner = t.StructType([t.StructField("c", t.StringType()), t.StructField("d", t.DecimalType(38, 9))])
+    nested = t.StructType([t.StructField("a", t.ByteType()), t.StructField("b", t.ArrayType(inner))])
+    types = [t.ByteType(), t.ShortType(), t.IntegerType(), t.LongType(), t.FloatType(), t.DoubleType(), t.BooleanType()]
+    types += [t.DecimalType(10, 2), t.StringType(), t.BinaryType(), t.DateType(), t.TimestampType()]
+    types += [t.TimestampNTZType(), t.ArrayType(t.ShortType()), nested]
+    of = t.StructType([t.StructField(f"column{number}", dtype) for number, dtype in enumerate(types)])
+    for _ in range(2):
+        lake.sink(output_info(output="late"), of)
 
 
 def test_a_type_that_the_table_cannot_store_is_rejected(lake: Lake) -> None:
@@ -161,6 +204,42 @@ def test_another_writer_that_commits_first_is_read_again(lake: Lake, monkeypatch
     monkeypatch.setattr(table, "rows_in", interrupt)
     put(sink, frame([row(shop="kiel", n=1, diff=-1), row(shop="kiel", n=2, index=1)]), 1, output_info())
     assert sorted(lake.read().select("shop", "n").rows()) == [("kiel", 2), ("oslo", 5)]
+
+
+@pytest.mark.parametrize("options", [{}, {"log": True}], ids=["table", "log"])
+def test_a_batch_that_another_process_of_the_query_commits_first_is_not_written_twice(
+    lake: Lake, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, other = (lake.sink(output_info(), schema(), **options) for _ in range(2))
+    rows = frame([row(shop="kiel", n=1), row(shop="oslo", n=5)])
+    table: LakeTable = sink.table  # type: ignore[attr-defined]
+    for name in ("append", "replace"):
+        write = after_a_commit(getattr(table, name), lambda: put(other, rows, 0, output_info()))
+        monkeypatch.setattr(table, name, write)
+    put(sink, rows, 0, output_info())
+    assert sorted(lake.read()["n"].to_list()) == [1, 5]
+
+
+def test_late_rows_that_another_process_of_the_query_commits_first_are_not_written_twice(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, of = output_info(output="late"), t.StructType([t.StructField("shop", t.StringType())])
+    sink, other = (lake.sink(late, of) for _ in range(2))
+    table: LakeTable = sink.table  # type: ignore[attr-defined]
+    rows = pl.DataFrame({"shop": ["kiel", "oslo"]})
+    monkeypatch.setattr(table, "append", after_a_commit(table.append, lambda: put(other, rows, 0, late)))
+    put(sink, rows, 0, late)
+    assert sorted(lake.read()["shop"].to_list()) == ["kiel", "oslo"]
+
+
+def after_a_commit(write: Callable[..., None], commit: Callable[[], None]) -> Callable[..., None]:
+    """Return a method of a table before which another process commits: after the sink has read the last batch."""
+
+    def write_after_the_other(*arguments: Any) -> None:
+        commit()
+        write(*arguments)
+
+    return write_after_the_other
 
 
 class RemoteBatch(SinkBatch):

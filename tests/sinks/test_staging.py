@@ -201,6 +201,23 @@ def test_a_driver_that_dies_between_staging_and_merge_leaves_what_the_next_one_d
     restarted.store.close()
 
 
+def test_a_driver_that_was_replaced_does_not_drop_the_tables_of_its_successor(
+    postgres: Place, kiel: PostgresStaging
+) -> None:
+    left, _ = stage(kiel, 1, CORRECTED)
+    successor = staging_of(postgres, output_info())
+    successor.clean("q", 1)
+    name, written = stage(successor, 1, CORRECTED)
+    kiel.clean("q", 1)  # the old driver was not dead: it ends its batch
+    put(kiel, 0, CORRECTED)
+    assert postgres.ask(TABLES) == [(name.strip('"'),)] and name != left
+    successor.merge(name, written, "q", 1)
+    assert counts(postgres) == AFTER
+    successor.clean("q", 1)
+    assert postgres.ask(TABLES) == []
+    successor.store.close()
+
+
 def test_rows_that_a_crash_of_the_server_removed_are_missed(postgres: Place, kiel: PostgresStaging) -> None:
     name, written = stage(kiel, 1, CORRECTED)
     postgres.tell(f"TRUNCATE {name}")  # what a crash of the server does to an UNLOGGED table

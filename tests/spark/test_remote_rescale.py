@@ -109,11 +109,12 @@ def test_an_interrupted_installation_is_finished_by_the_next_start(
     check(stream)
 
 
-def test_a_query_that_starts_meanwhile_ends_the_rescale(stream: Stream) -> None:
+@pytest.mark.parametrize("when", ["Reading", "Replacing"])
+def test_a_query_that_starts_meanwhile_ends_the_rescale(stream: Stream, when: str) -> None:
     run(stream.put(*BUNDLES[:2]), "driver")
 
     def start(step: str) -> None:
-        if step.startswith("Replacing"):
+        if step.startswith(when):
             run(stream, "driver", drain=False)  # without new rows: no batch shows that it has run
 
     with pytest.raises(ev.PlanError, match=r"has used the checkpoint .* This command has changed nothing"):

@@ -56,6 +56,18 @@ def test_a_batch_whose_rows_and_pages_exceed_the_limit_of_results_is_collected_b
     assert sorted(note for window in notes for note in window) == many_notes()["note"].sort().to_list()
 
 
+def test_state_of_executors_that_exceeds_the_limit_of_results_is_read_by_partitions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = Stream(spark, tmp_path).put(many_notes())
+    pipeline = BY_NOTE.window(ev.tumbling("1 day")).agg(n=ev.count())
+    stream.run(pipeline, state="executors")
+    with result_limit(spark, "1m"):
+        (operator,) = ev.inspect(stream.checkpoint, pipeline=pipeline, spark=spark)
+    assert operator.bytes > 1_500_000
+    assert operator.windows is not None and operator.windows["keys"].to_list() == [2000]
+
+
 def test_a_table_that_exceeds_the_limit_of_results_is_read_by_partitions(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = ev.window_join(BY_NOTE, BY_NOTE, window=ev.tumbling("1 day"), how="full")
     stream = Stream(spark, tmp_path).put(many_notes().head(10))

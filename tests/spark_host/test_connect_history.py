@@ -93,6 +93,22 @@ def test_a_failure_that_the_other_process_has_written_is_known(file: Path) -> No
     assert followed.has_failure and not len(followed)
 
 
+def test_a_history_that_cannot_be_read_is_reported_once_and_read_again(file: Path) -> None:
+    followed = FollowedHistory(file)
+    with file.open("a") as opened:
+        opened.write("not JSON\n")
+    with pytest.warns(
+        UserWarning, match=r"The history .*history\.jsonl cannot be read \(JSONDecodeError: .* miss batch"
+    ):
+        followed.refresh_or_warn()
+    with file.open("a") as opened:
+        opened.write("not JSON\n")
+    followed.refresh_or_warn()
+    History(file).write([batch(1)])
+    followed.refresh_or_warn()
+    assert list(followed) == [batch(1)]
+
+
 def test_listeners_get_the_batches_that_the_other_process_has_computed(file: Path) -> None:
     followed = FollowedHistory(file)
     followed.start("4f2a99")

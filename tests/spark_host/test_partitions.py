@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import eventide as ev
-from eventide.spark.buckets import PARTITIONS, bucket_count, in_few_tasks, query_cores, query_settings
+from eventide.spark.buckets import (
+    PARTITIONS,
+    bucket_count,
+    in_few_tasks,
+    query_cores,
+    query_settings,
+    warn_of_partitions,
+)
 
 KEYED = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 WHOLE = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
@@ -34,6 +42,18 @@ def session(running: int = 2, conf: dict[str, str] | None = None, **context: str
         conf=Conf(conf or {}),
         sparkContext=SimpleNamespace(defaultParallelism=running, getConf=lambda: settings),
     )
+
+
+def test_far_more_state_partitions_than_buckets_are_reported() -> None:
+    with pytest.warns(UserWarning, match=r'sets spark\.sql\.shuffle\.partitions to 200.*partitions", "4"\)'):
+        warn_of_partitions(session(4, {PARTITIONS: "200"}), 4)
+
+
+@pytest.mark.parametrize(("setting", "buckets"), [(None, 4), ("32", 4), ("200", 64), ("16", 1)])
+def test_state_partitions_that_fit_the_buckets_are_not_reported(setting: str | None, buckets: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_partitions(session(4, {} if setting is None else {PARTITIONS: setting}), buckets)
 
 
 def test_there_are_as_many_buckets_as_cores_independent_of_shuffle_partitions() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +24,7 @@ from eventide.state import format as snapshot
 from eventide.state.format import StateHeader
 from tests.pages.divided_state import DividedState
 
+NO_SESSION: Any = object()  # a checkpoint that is rejected needs no session
 HEAD = snapshot.dump({"kind": "head"})
 
 
@@ -54,6 +56,24 @@ def test_a_source_of_ticks_comes_or_goes_at_the_end(
 ) -> None:
     offsets(tmp_path, "0", "-", "9").rewrite({}, before=before, after=after)
     assert LoggedOffsets.read(LocalStorage(tmp_path), 7).sources == sources
+
+
+def test_the_checkpoint_of_a_custom_query_is_rejected_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "state/0").mkdir(parents=True)
+    with pytest.raises(ev.PlanError, match=r"a query of df\.transform\(pipeline\) or ev\.outputs\(\).* new checkpoint"):
+        ev.rescale(tmp_path, buckets=2, spark=NO_SESSION)
+
+
+def test_an_import_on_workers_without_eventide_says_so(tmp_path: Path) -> None:
+    spark = MagicMock()
+    rows = spark.readStream.schema().parquet().groupBy().transformWithState()
+    query = rows.writeStream.outputMode().format().trigger().option().start()
+    query.awaitTermination.side_effect = RuntimeError("…\nModuleNotFoundError: No module named 'eventide'\n\tat …")
+    states = StateImport(spark, 7, LocalStorage(tmp_path))
+    states.add(DividedState([BucketSnapshot(HEAD)]))
+    with pytest.raises(ev.PlanError, match="Install pyspark-eventide on them"):
+        states.run()
 
 
 def test_another_format_of_the_offset_log_is_rejected(tmp_path: Path) -> None:

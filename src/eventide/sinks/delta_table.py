@@ -67,7 +67,7 @@ class DeltaLakeTable:
         return (CommitFailedError,)
 
     def prepare(self, schema: pa.Schema, *, extend: bool) -> None:
-        """Create the table, or compare its columns."""
+        """Create the table, or compare its columns and their types."""
         deltalake = _library()
         if not deltalake.DeltaTable.is_deltatable(self.uri, self.options):
             deltalake.DeltaTable.create(
@@ -75,12 +75,10 @@ class DeltaLakeTable:
             )
             return
         table = self._load()
-        names = [column.name for column in table.schema().fields]
-        if extend:
-            if added := new_columns(names, schema):
-                table.alter.add_columns(deltalake.Schema.from_arrow(pa.schema(added)).fields)
-            return
-        check_columns(self.name, names, schema)
+        current = pa.schema(table.schema().to_arrow())
+        check_columns(self.name, current, schema, extend=extend)
+        if added := new_columns(current, schema):
+            table.alter.add_columns(deltalake.Schema.from_arrow(pa.schema(added)).fields)
 
     def last_batch(self, claim: str) -> int | None:
         """Return the version of the application transaction of a claim."""

@@ -21,6 +21,7 @@ from eventide.sinks.sink import Sink
 from eventide.sinks.table_sql import column_names
 
 _START = WINDOW[0]
+_RETRIES = "commit.retry.num-retries"
 
 
 @with_option_hints
@@ -71,24 +72,24 @@ class IcebergTable:
         return (CommitFailedException, ValidationException)
 
     def prepare(self, schema: pa.Schema, *, extend: bool) -> None:
-        """Create the table, or compare its columns."""
+        """Create the table, or compare its columns and their types."""
         catalog = self._catalog()
         if not catalog.table_exists(self.identifier):
             catalog.create_namespace_if_not_exists(self.identifier.rpartition(".")[0])
             catalog.create_table(self.identifier, schema=schema)
             return
         table = catalog.load_table(self.identifier)
-        names = table.schema().as_arrow().names
-        if extend:
-            if new_columns(names, schema):
-                with table.update_schema() as update:
-                    update.union_by_name(schema)
-            return
-        check_columns(self.name, names, schema)
+        current = table.schema().as_arrow()
+        check_columns(self.name, current, schema, extend=extend)
+        if new_columns(current, schema):
+            with table.update_schema() as update:
+                update.union_by_name(schema)
 
     def last_batch(self, claim: str) -> int | None:
         """Return the number that the property of a claim has."""
         self._read = self._catalog().load_table(self.identifier)
+        # A repeated attempt of PyIceberg would append rows that another process of this query has committed meanwhile.
+        self._read.metadata.properties[_RETRIES] = "0"  # of this copy; the table keeps its property
         number = self._read.properties.get(claim)
         return None if number is None else int(number)
 

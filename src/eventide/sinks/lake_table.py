@@ -169,9 +169,9 @@ class LakeSink:
             return
         self._warned.append(batch_id)
         warnings.warn(
-            f"Batch {batch_id} has {size >> 20:,} MB for {self!r}, and the driver collects it: Delta Lake "
-            "and Iceberg are written by the driver. Use smaller batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or "
-            "give the driver several times this memory.",
+            f"Batch {batch_id} has {size >> 20:,} MB for {self!r}, and the driver collects it: it reads the "
+            "windows of the batch, changes them and replaces them in one commit. Use smaller batches "
+            "(maxFilesPerTrigger, maxOffsetsPerTrigger), or give the driver several times this memory.",
             DriverLimitWarning,
             stacklevel=2,
         )
@@ -206,10 +206,23 @@ def apply_changes(current: pl.DataFrame, rows: pl.DataFrame, layout: TableLayout
     return pl.concat([left, added])
 
 
-def check_columns(name: str, current: Sequence[str], wanted: pa.Schema) -> None:
-    """Reject a table whose columns are not those of the output: other columns would stay empty."""
-    missing = [column.name for column in new_columns(current, wanted)]
-    extra = [column for column in current if column not in wanted.names]
+def check_columns(name: str, current: pa.Schema, wanted: pa.Schema, *, extend: bool) -> None:
+    """Reject a table whose columns have other types than those of the output, which a write would cast silently.
+
+    Unless the table is extended, reject other columns too: they would stay empty.
+    """
+    other = [
+        f"{column.name} is {current.field(column.name).type} in the table and {column.type} in the output"
+        for column in wanted
+        if column.name in current.names and _common(current.field(column.name).type) != _common(column.type)
+    ]
+    if other:
+        raise PlanError(
+            f"{name} has columns of other types than this output: {'; '.join(other)}. Cast these columns in the "
+            "pipeline, or use another table."
+        )
+    missing = [] if extend else [column.name for column in new_columns(current, wanted)]
+    extra = [] if extend else [column for column in current.names if column not in wanted.names]
     if missing or extra:
         raise PlanError(
             f"{name} has other columns than this output: {_named('missing', missing)}{_named('not written', extra)}"
@@ -217,13 +230,30 @@ def check_columns(name: str, current: Sequence[str], wanted: pa.Schema) -> None:
         )
 
 
-def new_columns(current: Sequence[str], wanted: pa.Schema) -> list[pa.Field]:
+def new_columns(current: pa.Schema, wanted: pa.Schema) -> list[pa.Field]:
     """Return the columns that a table lacks."""
-    return [column for column in wanted if column.name not in current]
+    return [column for column in wanted if column.name not in current.names]
 
 
 def _named(what: str, names: Sequence[str]) -> str:
     return f"{what} {', '.join(names)}; " if names else ""
+
+
+def _common(dtype: pa.DataType) -> pa.DataType:
+    """Return the type that stands for all types of Arrow in which a format may return a column.
+
+    >>> _common(pa.large_list(pa.field("item", pa.large_string(), nullable=False)))
+    ListType(list<element: string>)
+    """
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return pa.list_(pa.field("element", _common(dtype.value_type)))
+    if pa.types.is_struct(dtype):
+        return pa.struct([pa.field(part.name, _common(part.type)) for part in dtype])
+    if pa.types.is_large_string(dtype):
+        return pa.string()
+    if pa.types.is_large_binary(dtype):
+        return pa.binary()
+    return pa.int32() if pa.types.is_int8(dtype) or pa.types.is_int16(dtype) else dtype
 
 
 def _wider(column: pa.Field) -> pa.Field:

@@ -7,7 +7,8 @@ does not double rows.
 
 Exactly once: the merge is in the transaction that claims the batch (``table_merge``). A driver that dies before it
 leaves a table that is never read. Each driver gives its tables unique names and, when the sink opens, drops those that
-earlier drivers of the same query left, in each placement.
+earlier drivers of the same query left, in each placement. A driver that was replaced and still runs does not drop those
+of its successor: names begin with the epoch of their driver, and a driver drops tables up to its own epoch.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ _TABLES = """
 """
 
 
+_NEW_EPOCH = "SELECT txid_current()"  # larger than that of every driver before
+
+
 _TASKS = 16  # that connect before the first batch, so that several executors are asked
 
 
@@ -63,6 +67,7 @@ class PostgresStaging:
     store: TableStore
     sql: Statements
     _may_be_left: bool = field(default=True, repr=False)  # by an earlier driver, or by an attempt that holds a table
+    _epoch: int | None = field(default=None, repr=False)  # of this driver, as soon as it has connected
 
     def put(self, batch: SinkBatch, query: str, batch_id: int) -> None:
         """Put a batch into the table, unless it is there already."""
@@ -127,9 +132,11 @@ class PostgresStaging:
         connection.run(f"DROP TABLE {ATTEMPTS}")
 
     def _drop(self, connection: Connection, query: str) -> bool:
-        """Drop all staging tables of this output. Return whether none is left."""
-        prefix = self._prefix(query)
+        """Drop all staging tables of this output that no later driver has created. Return whether none is left."""
+        prefix, epoch = self._prefix(query), self._own_epoch(connection)
         for schema, table in connection.query(_TABLES, [len(prefix), prefix, next(iter(self._schema), None)]):
+            if int(table.removeprefix(prefix).partition("_")[0], 16) > epoch:
+                continue
             try:
                 with connection.transaction():
                     connection.run(_SHORT_WAIT)
@@ -142,8 +149,15 @@ class PostgresStaging:
 
     def _table(self, query: str, batch_id: int) -> str:
         """Return the quoted name of a new staging table, in the schema of the table."""
-        name = f"{self._prefix(query)}{batch_id}_{secrets.token_hex(4)}"
+        epoch = self.store.on_connection(self._own_epoch, batch_id)
+        name = f"{self._prefix(query)}{epoch:x}_{batch_id}_{secrets.token_hex(2)}"
         return ".".join(map(quoted, [*self._schema, name]))
+
+    def _own_epoch(self, connection: Connection) -> int:
+        """Return the epoch of this driver: a number of the server that only increases."""
+        if self._epoch is None:
+            self._epoch = int(connection.query(_NEW_EPOCH, [])[0][0])
+        return self._epoch
 
     @property
     def _schema(self) -> list[str]:

@@ -11,6 +11,7 @@ shuffles of any size: with its default of 200, a batch of a thousand rows would 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -39,6 +40,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 PARTITIONS_PER_TASK = 16
 """At most so many state partitions in one task: a task that fails repeats all of them, and each holds a socket."""
 
+_FEW_BUCKETS, _TOO_MANY = 8, 4  # for so few buckets, and up to so many partitions for each, nobody is warned
 _MAX_BUCKETS = (1 << 16) - 1  # a bucket is stored as an unsigned 16-bit number
 _LOCAL = re.compile(r"local(\[.*\])?")  # a master with one process, unlike local-cluster
 _MAX_ALLOWED_CORES = 1000  # of dynamic allocation: a larger limit is a platform's default, not meant for this query
@@ -179,6 +181,35 @@ def query_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator
     finally:
         for name in defaults:
             spark.conf.unset(name)
+
+
+def warn_of_partitions(spark: SparkSession, buckets: int) -> None:
+    """Warn of a session that sets far more state partitions than there are buckets."""
+    setting = spark.conf.getAll.get(PARTITIONS, "")
+    if not setting.isdecimal() or int(setting) <= _TOO_MANY * max(buckets, _FEW_BUCKETS):
+        return
+    warnings.warn(
+        f"The session sets {PARTITIONS} to {setting}, and each of these state partitions commits in every batch. The "
+        f"state has {buckets} buckets, so {buckets} are enough. Before the first start of a query: "
+        f'spark.conf.set("{PARTITIONS}", "{buckets}"). A checkpoint keeps its number.',
+        stacklevel=2,
+    )
+
+
+@contextmanager
+def changed_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set these settings of a session for a while, also those that the session sets itself."""
+    explicit = spark.conf.getAll
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            if name in explicit:
+                spark.conf.set(name, explicit[name])
+            else:
+                spark.conf.unset(name)
 
 
 def check_bucket_count(count: object) -> None:

@@ -34,6 +34,7 @@ class FollowedHistory(Sequence[BatchMetrics]):
         self._batches: list[BatchMetrics] = []
         self._lock = threading.RLock()
         self._reading = False
+        self._has_warned = False
         self._query = ""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -86,6 +87,21 @@ class FollowedHistory(Sequence[BatchMetrics]):
             finally:
                 self._reading = False
 
+    def refresh_or_warn(self) -> None:
+        """Refresh, and warn of the first error: nobody waits for the thread. The next look may succeed."""
+        try:
+            self.refresh()
+        except Exception as cause:
+            if self._has_warned:
+                return
+            self._has_warned = True
+            warnings.warn(
+                f"The history {self._lines.file} cannot be read ({type(cause).__name__}: {cause}), so metrics and "
+                "run(on_batch=) miss batches. The query continues on the server of Spark Connect. Check that this "
+                "process can read the file.",
+                stacklevel=2,
+            )
+
     def _report(self, metrics: Sequence[BatchMetrics]) -> None:
         self._batches.extend(metrics)
         del self._batches[:-_KEPT]
@@ -109,27 +125,27 @@ class FollowedHistory(Sequence[BatchMetrics]):
 
     def _follow(self) -> None:
         while not self._ended.wait(_INTERVAL):
-            self.refresh()
+            self.refresh_or_warn()
 
 
 class NewLines:
     """The lines that are appended to a history file, from its present end on."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
         self._identity, self._offset = _identity(file), file.stat().st_size if file.is_file() else 0
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Yield the complete new lines. A full file has become the older one, so its rest comes first."""
-        identity = _identity(self._file)
+        identity = _identity(self.file)
         if identity is None:
             return
         if identity != self._identity:
-            older = older_file(self._file)
+            older = older_file(self.file)
             if self._identity is not None and _identity(older) == self._identity:
                 yield from self._read(older)
             self._identity, self._offset = identity, 0
-        yield from self._read(self._file)
+        yield from self._read(self.file)
 
     def _read(self, file: Path) -> Iterator[dict[str, Any]]:
         if file.stat().st_size < self._offset:  # another process has removed an incomplete line

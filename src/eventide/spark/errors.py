@@ -41,6 +41,15 @@ def no_state(checkpoint: str) -> DataError:
     return DataError(f"The checkpoint {checkpoint!r} holds no state of an Eventide query that has finished a batch.")
 
 
+def not_started_by_run(checkpoint: str) -> PlanError:
+    """A checkpoint belongs to a custom query, whose state cannot be moved."""
+    return PlanError(
+        f"The checkpoint {checkpoint!r} belongs to a query of df.transform(pipeline) or ev.outputs(), and only the "
+        "state of queries that pipeline.run has started can be rescaled: these record their plan in the checkpoint. "
+        "Start this query with a new checkpoint, and set the number of buckets there (spark.eventide.buckets)."
+    )
+
+
 def unknown_placement(state: object, call: str = "run(state=") -> PlanError:
     """A placement of state does not exist."""
     return PlanError(f"{call}{state!r}): state is kept in the 'driver' or on the 'executors'.")

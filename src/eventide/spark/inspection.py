@@ -18,6 +18,7 @@ import polars as pl
 from eventide import _columns as c
 from eventide._formats import FORMATS
 from eventide._hints import with_option_hints
+from eventide._jvm import arrow_batches
 from eventide.errors import DataError
 from eventide.metrics import Gap, instant_text
 from eventide.operators.call_queue import CallQueue
@@ -28,6 +29,7 @@ from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.processors.keyed_state import AT, ON_CLOCK, TIMER
+from eventide.spark.buckets import changed_settings
 from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog, RecordPages
 from eventide.spark.errors import no_session, no_state
@@ -47,7 +49,10 @@ from eventide.state.pane_table import DUE
 from eventide.time import MAX, MIN, as_datetime, known_datetime
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_PAGES_PER_BATCH = 64  # of about a megabyte: Spark's default of 10,000 rows would be more than Arrow's columns hold
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None 
     rows = metadata.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
     if batch is None:
         batch = min((row["maxBatchId"] for row in rows), default=0)  # the same for all, even if the query is running
-    headers = {row["operatorId"]: _variable(spark, checkpoint, batch, row["operatorId"], HEADER) for row in rows}
+    headers = {row["operatorId"]: _headers(spark, checkpoint, batch, row["operatorId"]) for row in rows}
     facts = {number: json.loads(header[0]["value"]["facts"]) for number, header in headers.items() if header}
     tracker: BucketSnapshot | None = None
     for number in sorted(facts, key=lambda number: (facts[number]["depth"], not facts[number].get("tracks_all"))):
@@ -102,18 +107,24 @@ def _executor_operator(
     return StoredOperator(facts["depth"], FORMATS["state"], facts["buckets"], bodies, pages)
 
 
-def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
+def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> DataFrame:
     reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
-    reader = reader.option("batchId", batch)
-    if name == PAGES:
-        reader = reader.option("flattenCollectionTypes", "true")
-    return reader.load(checkpoint).collect()
+    return reader.option("batchId", batch).option("flattenCollectionTypes", "true").load(checkpoint)
+
+
+def _headers(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> list[Any]:
+    """Return the header of each bucket: one short row."""
+    return _variable(spark, checkpoint, batch, operator, HEADER).collect()
 
 
 def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the pages in the map: bucket, number and body."""
-    for row in _variable(spark, checkpoint, batch, operator, PAGES):
-        yield row["key"]["bucket"], row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
+    """Yield the pages in the map, one state partition after the other: bucket, number and body."""
+    rows = _variable(spark, checkpoint, batch, operator, PAGES)
+    rows = rows.selectExpr("key.bucket", "user_map_key.page", "user_map_value.body")
+    with changed_settings(spark, {_ROWS_PER_BATCH: str(_PAGES_PER_BATCH)}):
+        batches = arrow_batches(rows)
+    for pages in batches:
+        yield from zip(*(column.to_pylist() for column in pages.columns), strict=True)
 
 
 _INSTANT = pl.Datetime("us", "UTC")

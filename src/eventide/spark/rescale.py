@@ -21,7 +21,7 @@ from eventide.spark.checkpoint_storage import active_session, check_exclusive, s
 from eventide.spark.coalesced_progress import progress_after_rescale
 from eventide.spark.connect_session import reject_spark_connect
 from eventide.spark.control import FOLDER as CONTROL
-from eventide.spark.errors import no_session, no_state, unknown_placement
+from eventide.spark.errors import no_session, no_state, not_started_by_run, unknown_placement
 from eventide.spark.inspection import StoredOperator
 from eventide.spark.query_record import FILE, Placement
 from eventide.spark.replacement import Replacement, exclusive, settle_exclusively
@@ -89,14 +89,28 @@ def rescale(
     files = _files_of(os.fspath(checkpoint), active, single_writer=single_writer)
     with exclusive(files):
         finished = settle_exclusively(files)
-        query = StoppedQuery.open(files)
-        if finished is not None:
-            result = RescaleResult(**finished | {"resumed": True})
-            if result.is_for(target, buckets):
-                return result
-        if query.record.state == target and (buckets is None or max(query.buckets) == buckets):
-            raise _already_there(query)
-        return _rescale(query, target, buckets or 1, active, on_progress or (lambda step: None))
+        replacement = Replacement(files)  # before the first read: a query that starts from now on ends this attempt
+        try:
+            query = StoppedQuery.open(files)
+            if finished is not None:
+                result = RescaleResult(**finished | {"resumed": True})
+                if result.is_for(target, buckets):
+                    replacement.discard()
+                    return result
+            if query.record.state == target and (buckets is None or max(query.buckets) == buckets):
+                raise _already_there(query)
+            show = on_progress or (lambda step: None)
+            result, folders = _stage(query, replacement, target, buckets or 1, active, show)
+            outdated = _outdated(query, target)
+            show("Replacing the old state …")
+            query.check_unchanged()
+        except Exception:
+            replacement.discard()
+            raise
+        names = [f"offsets/{batch}" for batch in query.logged]
+        names += [f"commits/{query.batch}"] if target == "executors" else []
+        replacement.install([*names, FILE], folders=folders, delete=outdated, about=asdict(result))
+        return result
 
 
 def check_target(buckets: int | None, to: str | None) -> Placement:
@@ -111,47 +125,42 @@ def check_target(buckets: int | None, to: str | None) -> Placement:
     return target
 
 
-def _rescale(query: StoppedQuery, to: Placement, buckets: int, spark: SparkSession, show: OnProgress) -> RescaleResult:
+def _stage(
+    query: StoppedQuery,
+    replacement: Replacement,
+    to: Placement,
+    buckets: int,
+    spark: SparkSession,
+    show: OnProgress,
+) -> tuple[RescaleResult, Sequence[str]]:
+    """Write and compare the new state. Return what it is, and its folders."""
     show("Reading the state …")
     divisions = divide_operators(query.operators(spark), buckets, _progress(query, to, spark), show)
-    first = next(divisions)  # a state that cannot be divided leaves nothing behind
-    replacement = Replacement(query.files)
-    try:
-        staged: StagedState
-        staged = (
-            StagedExecutorState(query, replacement, spark)
-            if to == "executors"
-            else StagedDriverState(query, replacement)
-        )
-        replacement.copy(*(f"offsets/{batch}" for batch in query.logged), f"commits/{query.batch}")
-        written = _write(staged, first, divisions)
-        counts, size = [operator.count for operator in written], sum(operator.size for operator in written)
-        if query.record.state == to and counts == query.buckets:
-            raise _already_there(query)
-        show(f"Writing the state: {size / 1e6:,.1f} MB in {_counted(sum(counts), 'bucket')} …")
-        staged.finish()
-        show("Comparing the new state with the old one …")
-        check_written(written, staged.stored(), query.files.location)
-        _write_plan(query, replacement, to, written)
-        result = RescaleResult(query.record.state, to, query.batch, query.buckets, counts, size)
-        show("Replacing the old state …")
-        query.check_unchanged()
-    except Exception:
-        replacement.discard()
-        raise
-    moved = query.record.state != to
-    commands = [f"{CONTROL}/{name}" for name in sorted(query.commands())] if moved else []
-    outdated = () if not moved else RECORDS if to == "executors" else (STATE,)
-    names = [f"offsets/{batch}" for batch in query.logged]
-    names += [f"commits/{query.batch}"] if to == "executors" else []
-    replacement.install([*names, FILE], folders=staged.folders, delete=[*outdated, *commands], about=asdict(result))
-    return result
+    first = next(divisions)  # a state that cannot be divided is rejected before anything is written
+    staged: StagedState
+    if to == "executors":
+        staged = StagedExecutorState(query, replacement, spark)
+    else:
+        staged = StagedDriverState(query, replacement)
+    replacement.copy(*(f"offsets/{batch}" for batch in query.logged), f"commits/{query.batch}")
+    written = _write(staged, first, divisions)
+    counts, size = [operator.count for operator in written], sum(operator.size for operator in written)
+    if query.record.state == to and counts == query.buckets:
+        raise _already_there(query)
+    show(f"Writing the state: {size / 1e6:,.1f} MB in {_counted(sum(counts), 'bucket')} …")
+    staged.finish()
+    show("Comparing the new state with the old one …")
+    check_written(written, staged.stored(), query.files.location)
+    _write_plan(query, replacement, to, written)
+    return RescaleResult(query.record.state, to, query.batch, query.buckets, counts, size), staged.folders
 
 
-def _staged(query: StoppedQuery, to: Placement, replacement: Replacement, spark: SparkSession) -> StagedState:
-    if to == "driver":
-        return StagedDriverState(query, replacement)
-    return StagedExecutorState(query, replacement, spark)
+def _outdated(query: StoppedQuery, to: Placement) -> list[str]:
+    """Return the files and folders that the state in its new placement does not use."""
+    if query.record.state == to:
+        return []
+    commands = [f"{CONTROL}/{name}" for name in sorted(query.commands())]
+    return [*(RECORDS if to == "executors" else (STATE,)), *commands]
 
 
 def _write(staged: StagedState, first: Division, others: Iterator[Division]) -> list[Written]:
@@ -223,7 +232,7 @@ def _files_of(address: str, spark: SparkSession, *, single_writer: bool) -> Dire
     """Return the storage of a checkpoint. Reject one that is not there, or in which two processes could collide."""
     files = storage_of(address, spark, single_writer=single_writer)
     if not files.exists(FILE):
-        raise no_state(address)
+        raise not_started_by_run(address) if files.list(STATE) else no_state(address)
     if isinstance(files, LocalStorage):  # a lock protects it, also where files are not created exclusively
         return LocalStorage(Path(files.location).absolute(), single_writer=True)
     if not single_writer:

@@ -19,7 +19,7 @@ from eventide.plan.pipeline import Pipeline, check_completes
 from eventide.sinks import as_sink
 from eventide.sinks.sink import WatermarkSink
 from eventide.spark.batch_history import RunHistory, run_history
-from eventide.spark.buckets import PARTITIONS, default_buckets, query_cores, query_settings
+from eventide.spark.buckets import PARTITIONS, default_buckets, query_cores, query_settings, warn_of_partitions
 from eventide.spark.checkpoint_storage import (
     can_rescale,
     check_exclusive,
@@ -372,6 +372,8 @@ def _settings(plan: BoundPlan, checkpoint: Checkpoint) -> dict[str, str]:
     """
     on_executors = checkpoint.records is None
     buckets = max(stage.buckets for stage in plan.stages)
+    if on_executors and checkpoint.last_start is None:  # later, the checkpoint has its number
+        warn_of_partitions(checkpoint.spark, buckets)
     partitions = buckets if on_executors else default_buckets(query_cores(checkpoint.spark))
     settings = {PARTITIONS: str(partitions)}
     return settings | (renaming_file_manager() if checkpoint.local is not None else {})

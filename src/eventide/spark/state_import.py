@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventide.operators.redistribution import BucketSnapshot, BucketStates
-from eventide.spark.buckets import PARTITIONS, bucket_labels
+from eventide.spark.buckets import PARTITIONS, bucket_labels, changed_settings
+from eventide.spark.query import understood
 from eventide.spark.state_processor import HEADER_PAGE, ImportProcessor
 from eventide.spark.state_store import header_facts
 from eventide.spark.storage import DirectoryStorage, replace_logged
@@ -103,8 +103,15 @@ class StateImport:
             rows = rows.groupBy("bucket").transformWithState(processor, _SCHEMA, "Append", "None")
         partitions = max(store.operator_buckets for store in self._stores)
         writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
-        with _settings(self._spark, {PARTITIONS: str(partitions), _CHANGELOG: "false"}):
-            writer.option("checkpointLocation", f"{self._work.address}/{_CHECKPOINT}").start().awaitTermination()
+        with changed_settings(self._spark, {PARTITIONS: str(partitions), _CHANGELOG: "false"}):
+            query = writer.option("checkpointLocation", f"{self._work.address}/{_CHECKPOINT}").start()
+            try:
+                query.awaitTermination()
+            except Exception as failure:
+                error = understood(failure)
+                if error is failure:
+                    raise
+                raise error from None
 
 
 def _pages_file(number: int, label: int, bucket: BucketSnapshot) -> bytes:
@@ -116,21 +123,6 @@ def _pages_file(number: int, label: int, bucket: BucketSnapshot) -> bytes:
             rows = [{"bucket": label, "store": number, "page": page, "body": body} for page, body in group]
             writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
     return bytes(file.getvalue())
-
-
-@contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    explicit = spark.conf.getAll
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            if name in explicit:
-                spark.conf.set(name, explicit[name])
-            else:
-                spark.conf.unset(name)
 
 
 def _renumber(files: DirectoryStorage, version: int) -> None:
