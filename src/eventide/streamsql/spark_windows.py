@@ -14,10 +14,9 @@ def spark_window(call: exp.Anonymous) -> PlanError:
     """Return the error for a window of Spark, with the table function to write instead.
 
     >>> from sqlglot import parse_one
-    >>> query = parse_one("SELECT COUNT(*) FROM orders GROUP BY window(ts, '10 minutes', '1 minute')")
-    >>> print(spark_window(query.find(exp.Anonymous)))
-    window(…) is not supported. Write FROM HOP(orders, DESCRIPTOR(ts), INTERVAL '1 minute', INTERVAL '10 minutes') and \
-GROUP BY window_start, window_end. These columns replace window.start and window.end.
+    >>> query = parse_one("SELECT COUNT(*) FROM orders GROUP BY session_window(ts, '5 minutes')")
+    >>> print(str(spark_window(query.find(exp.Anonymous))).partition(" and ")[0])
+    session_window(…) is not supported. Write FROM SESSION(orders, DESCRIPTOR(ts), INTERVAL '5 minutes')
     """
     select = call.find_ancestor(exp.Select)
     source = select.find(exp.Table) if select is not None else None
