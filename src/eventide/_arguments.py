@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TypeGuard
 
+from eventide.errors import PlanError, shown
+
 MAX_SPAN = 2**61
 """The longest duration or greatest offset in a plan: added to an instant, it still fits into 64 bits."""
 
@@ -21,6 +23,18 @@ def is_integer(value: object, *, at_least: int | None = None, at_most: int | Non
         and (at_least is None or value >= at_least)
         and (at_most is None or value <= at_most)
     )
+
+
+def check_flags(where: str, **flags: object) -> None:
+    """Reject options that are neither True nor False: any text would count as True.
+
+    >>> check_flags("run()", drain="no")
+    Traceback (most recent call last):
+    eventide.errors.PlanError: run(drain='no'): give True or False.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise PlanError(f"{where.removesuffix('()')}({name}={shown(value)}): give True or False.")
 
 
 def byte_count(size: str) -> int | None:

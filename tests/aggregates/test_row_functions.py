@@ -196,6 +196,7 @@ def test_reads_narrows_what_a_row_holds() -> None:
         (lambda: ev.reduce(None, "n"), "reduce: fn=None is not a function"),
         (lambda: ev.fold([], add), r"cannot be inferred from \[\]\. Set it, such as dtype="),
         (lambda: ev.fold(0, add, on_error="skip"), "on_error='skip' is not one of"),
+        (lambda: ev.fold(0, add, on_error="dead_letter"), 'is not one of "dead", "raise"'),
         (
             lambda: ev.bind({"n": ev.reduce(add, "m")}, ROWS.schema, time="at"),
             r"reduce\(add, m\): there is no column 'm'",

@@ -54,6 +54,11 @@ REJECTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: windowed().emit(allowed_lateness="80000000 days"), "plus an instant exceed 64 bits"),
     (lambda: windowed().emit(allowed_lateness=30), "is given in rows, but the windows (tumbling 1m) are not"),
     (lambda: windowed().emit(allowed_lateness="-1s"), "must not be negative"),
+    (lambda: windowed().emit(early="10s", skip_unchanged="no"), ".emit(skip_unchanged='no'): give True or False"),  # type: ignore[arg-type]
+    (lambda: windowed().trigger(ev.on_update(), may_lose_data="no"), ".trigger(may_lose_data='no'): give True"),  # type: ignore[arg-type]
+    (lambda: windowed().agg(**N).local([], drain="no"), "local(drain='no'): give True or False"),  # type: ignore[arg-type]
+    (lambda: ev.composite(n=ev.count(), where="paid"), "composite(where='paid'): conditions belong to the aggregates"),  # type: ignore[arg-type]
+    (lambda: ev.composite(n=ev.count(), where=pl.col("paid")), "ev.sum('price', where=…)"),  # type: ignore[arg-type]
     (lambda: windowed().agg(), "There is no aggregate"),
     (lambda: windowed().agg(n="price"), "n=ev.sum('price')"),  # type: ignore[arg-type]
     (lambda: windowed().agg(n=sum), "That is Python's own sum"),  # type: ignore[arg-type]

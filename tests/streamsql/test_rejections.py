@@ -110,3 +110,30 @@ def test_unsupported_sql_is_rejected_with_its_name_and_position(what: str, query
 def test_a_text_has_declarations_and_one_query(query: str, expected: str) -> None:
     with pytest.raises(ev.PlanError, match=expected):
         ev.sql(query)
+
+
+SPARK_WINDOWS = {
+    "window(ts, '1 minute')": "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1 minute')",
+    "WINDOW(orders.ts, '1 minute', '1 minute', '5 seconds')": (
+        "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1 minute', INTERVAL '5 seconds')"
+    ),
+    "window(ts, '10 minutes', '1 minute')": ("HOP(orders, DESCRIPTOR(ts), INTERVAL '1 minute', INTERVAL '10 minutes')"),
+    "session_window(ts, '5 minutes')": "SESSION(orders, DESCRIPTOR(ts), INTERVAL '5 minutes')",
+}
+
+
+@pytest.mark.parametrize("selected", ["", "{window} AS w, ", "window.start, "])
+@pytest.mark.parametrize(("window", "instead"), SPARK_WINDOWS.items(), ids=list(SPARK_WINDOWS))
+def test_windows_of_spark_are_answered_with_the_query_to_write(window: str, instead: str, selected: str) -> None:
+    items = selected.format(window=window)
+    with pytest.raises(ev.PlanError, match=r"replace window\.start and window\.end") as rejected:
+        ev.sql(f"SELECT {items}shop, COUNT(*) AS n FROM orders GROUP BY {window}, shop")
+    assert f"Write FROM {instead} and GROUP BY window_start, window_end." in str(rejected.value)
+    ev.sql(f"SELECT window_start, shop, COUNT(*) AS n FROM {instead} GROUP BY window_start, window_end, shop")
+
+
+def test_a_filter_of_a_composite_is_written_in_it() -> None:
+    parts = "total => SUM(x)"
+    with pytest.raises(ev.PlanError, match=r"COMPOSITE\(total => SUM\(price\) FILTER \(WHERE x > 1\)\)"):
+        ev.sql(f"SELECT COMPOSITE({parts}) FILTER (WHERE x > 1) AS c FROM {TUMBLE}")
+    ev.sql(f"SELECT COMPOSITE({parts} FILTER (WHERE x > 1)) AS c FROM {TUMBLE}")

@@ -16,7 +16,7 @@ import polars as pl
 from eventide._column_refs import SparkColumn, not_a_column_name
 from eventide._hints import with_option_hints
 from eventide.aggregates.errors import no_aggregates, not_an_aggregate, unfinished_aggregate
-from eventide.errors import PlanError, did_you_mean
+from eventide.errors import PlanError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from eventide.aggregates.row_functions import RowWise
@@ -246,7 +246,7 @@ class Aggregate:
     reads: str | Sequence[str] | None = None
     """Row by row: the columns of ``row``. None means all, except ``diff`` and ``pane`` where
     rows can be retracted; a single name gives the bare values, without nulls."""
-    on_error: Literal["dead_letter", "raise"] = "dead_letter"
+    on_error: Literal["dead", "raise"] = "dead"
     """Row by row: whether a row on which ``add`` raises becomes a dead letter, or stops the job."""
 
     def __init_subclass__(cls) -> None:
@@ -341,6 +341,11 @@ def composite(**aggregates: Aggregate) -> Composite:
     if not aggregates:
         raise no_aggregates()
     for name, aggregate in aggregates.items():
+        if name == "where" and not isinstance(aggregate, Aggregate):
+            raise PlanError(
+                f"composite(where={shown(aggregate)}): conditions belong to the aggregates in it, such as "
+                "ev.composite(total=ev.sum('price', where=…), n=ev.count(where=…))."
+            )
         if not isinstance(aggregate, Aggregate):
             raise not_an_aggregate(name, aggregate)
     return Composite(tuple(aggregates.items()))

@@ -73,7 +73,7 @@ def bad_number(aggregate: str, option: str, value: object, allowed: str) -> Plan
 
 def bad_on_error(aggregate: str, value: object) -> PlanError:
     """``on_error`` has two values."""
-    return PlanError(f'{aggregate}: on_error={shown(value)} is not one of "dead_letter", "raise".')
+    return PlanError(f'{aggregate}: on_error={shown(value)} is not one of "dead", "raise".')
 
 
 def no_retractions(aggregate: object, instead: str) -> PlanError:

@@ -122,7 +122,7 @@ def bind_rowwise(aggregate: Aggregate, source: Source) -> Parts:
         raise unfinished_aggregate(aggregate, "bind")
     if aggregate.dtype is None:
         raise PlanError(f"{aggregate} has no result type. Set it, such as dtype = pl.Float64().")
-    if aggregate.on_error not in ("dead_letter", "raise"):
+    if aggregate.on_error not in ("dead", "raise"):
         raise bad_on_error(str(aggregate), aggregate.on_error)
     bare = isinstance(aggregate.reads, str)
     columns = [aggregate.reads] if isinstance(aggregate.reads, str) else list(aggregate.reads or _whole_row(source))

@@ -25,7 +25,7 @@ class Reduce(Aggregate):
     fn: Callable[[Any, Any], Any]
     reads: str = ""
     dtype: pl.DataType | None = None
-    on_error: Literal["dead_letter", "raise"] = "dead_letter"
+    on_error: Literal["dead", "raise"] = "dead"
 
     word: ClassVar[str] = "reduce"
 
@@ -62,7 +62,7 @@ class FoldInOrder(Aggregate):
     fn: Callable[[Any, Any], Any]
     reads: str | None = None
     dtype: pl.DataType | None = None
-    on_error: Literal["dead_letter", "raise"] = "dead_letter"
+    on_error: Literal["dead", "raise"] = "dead"
     where: str | None = None
 
     word: ClassVar[str] = "fold"
@@ -106,7 +106,7 @@ def reduce(
     column: Column,
     *,
     dtype: pl.DataType | None = None,
-    on_error: Literal["dead_letter", "raise"] = "dead_letter",
+    on_error: Literal["dead", "raise"] = "dead",
     where: Column | None = None,
 ) -> Reduce:
     """The values of a column combined two at a time. Nulls are skipped.
@@ -133,7 +133,7 @@ def fold(
     merge: Callable[[Any, Any], Any] | None = None,
     column: Column | None = None,
     dtype: pl.DataType | None = None,
-    on_error: Literal["dead_letter", "raise"] = "dead_letter",
+    on_error: Literal["dead", "raise"] = "dead",
     where: Column | None = None,
 ) -> FoldInOrder:
     """Rows added to a value one by one: ``fn(value, row)``, where ``row`` is a dict.
@@ -169,7 +169,7 @@ def _check(word: str, on_error: object, **functions: object) -> None:
     for option, value in functions.items():
         if not callable(value):
             raise PlanError(f"{word}: {option}={shown(value)} is not a function.")
-    if on_error not in ("dead_letter", "raise"):
+    if on_error not in ("dead", "raise"):
         raise bad_on_error(word, on_error)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import polars as pl
 import pyarrow as pa
 
-from eventide._arguments import is_integer
+from eventide._arguments import check_flags, is_integer
 from eventide._column_refs import TimeColumn, TimeUnit
 from eventide._columns import NOW
 from eventide._frames import Frame, as_frame, not_rows
@@ -38,6 +38,7 @@ def run_local(
     drain: bool,
 ) -> LocalResult:
     """Push all bundles through a pipeline and return the result."""
+    check_flags("local()", drain=drain)
     timed: Iterator[tuple[pl.DataFrame | dict[str, pl.DataFrame], int | None]]
     if bundle_by is None:
         timed = ((bundle, None) for bundle in _prepared_bundles(pipeline, rows, every, clock))

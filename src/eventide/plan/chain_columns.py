@@ -23,7 +23,7 @@ from eventide.plan.process_plan import ProcessPlan
 from eventide.plan.window_plan import WindowPlan
 from eventide.windows import Inherit, Sessions
 
-_UNKNOWN = pl.Int64()  # in place of a type that is not known yet
+_UNKNOWN: pl.DataType = pl.Int64()  # in place of a type that is not known yet
 
 
 @dataclass(frozen=True)

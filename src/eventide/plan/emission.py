@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, get_args
 
-from eventide._arguments import MAX_SPAN, is_integer
+from eventide._arguments import MAX_SPAN, check_flags, is_integer
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.plan.emission_text import emission_text
 from eventide.plan.errors import too_long
@@ -89,6 +89,7 @@ def emission(
     >>> emission(".emit()", early="10 seconds", allowed_lateness="1 hour").trigger.describe()
     'when the watermark passes the end; early: repeatedly (10s of ...); late: each time rows join'
     """
+    check_flags(where, skip_unchanged=skip_unchanged, may_lose_data=may_lose_data)
     lateness, unit = _lateness(where, allowed_lateness)
     if mode is not None and mode not in get_args(Mode):
         raise PlanError(f"{where}: mode={shown(mode)} is not known. {did_you_mean(str(mode).lower(), get_args(Mode))}")

@@ -10,8 +10,9 @@ from eventide.errors import PlanError, did_you_mean
 def key_is_a_side(name: str) -> PlanError:
     """A key column has the name of an input."""
     return PlanError(
-        f"the key column {name!r} has the name of an input (or 'ev_input'), under which its rows are stored. "
-        "Rename the column or the input."
+        f"the key column {name!r} has the name of an input (or 'ev_input'), under which its rows are stored in late "
+        "rows and dead letters. Name the column that both sides share, such as key='order'. If it is called "
+        f"{name!r}, rename the column or the input."
     )
 
 

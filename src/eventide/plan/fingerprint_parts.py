@@ -228,7 +228,7 @@ def aggregate_text(part: Aggregate) -> str:
 
 
 def _row_options(part: user_defined.Reduce | user_defined.FoldInOrder) -> dict[str, str | None]:
-    return {"dtype": value(part.dtype), "on_error": value(part.on_error, default="dead_letter")}
+    return {"dtype": value(part.dtype), "on_error": value(part.on_error, default="dead")}
 
 
 def _step(window: Tumbling | Sliding) -> int:

@@ -122,7 +122,10 @@ def input_rows(plan: Plan, rows: Source, *, tables: bool = False) -> list[InputR
         if len(inputs) != len(names):
             if plan.inputs:
                 raise several_inputs(names)
-            raise PlanError(f"this pipeline has one input, but {len(inputs)} DataFrames were given. Unite them first.")
+            raise PlanError(
+                f"This pipeline has one input, but rows of {len(inputs)} were given. Unite them before, with "
+                "first.unionByName(second), or give each its own watermark in the pipeline: ev.union(first, second)."
+            )
     if not tables and len({bool(frame.isStreaming) for frame in inputs}) > 1:
         raise PlanError(
             f"of the inputs {list(names)} some are streaming and some are not. Read all of them with readStream, or "

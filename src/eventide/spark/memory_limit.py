@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from eventide._arguments import byte_count
-from eventide.errors import PlanError
+from eventide._arguments import byte_count, is_integer
+from eventide.errors import PlanError, shown
 
 _SHARE = 0.4  # of the memory that this process may use: the rest is for batches, the JVM and the operating system
 _GROUPS = Path("/sys/fs/cgroup")
@@ -20,12 +20,12 @@ def memory_limit(chosen: int | str | None) -> int:
     >>> memory_limit("2g")
     2147483648
     """
-    if isinstance(chosen, int):
-        return chosen
-    if isinstance(chosen, str):
-        size = byte_count(chosen)
-        if size is None:
-            raise PlanError(f"run(state_memory={chosen!r}) is not a size. Write '2g', '512m', or a number of bytes.")
+    if chosen is not None:
+        size = byte_count(chosen) if isinstance(chosen, str) else chosen
+        if not is_integer(size, at_least=1):
+            raise PlanError(
+                f"run(state_memory={shown(chosen)}) is not a size. Write '2g', '512m', or a number of bytes."
+            )
         return size
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return int(min([machine, *group_limits(_GROUPS, _PROCESS_GROUPS)]) * _SHARE)

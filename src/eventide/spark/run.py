@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
+from eventide._arguments import check_flags
 from eventide._paths import absolute_address, local_path
 from eventide.errors import PlanError, shown
 from eventide.plan.explain import aligned
@@ -34,7 +35,7 @@ from eventide.spark.control import Control, check_not_drained
 from eventide.spark.dataflow import Source, input_rows
 from eventide.spark.driver_dataflow import DriverPlan, needs_workers, plan_in_driver
 from eventide.spark.environment import renaming_file_manager
-from eventide.spark.errors import unknown_placement
+from eventide.spark.errors import unknown_choice, unknown_placement
 from eventide.spark.executor_query import ExecutorPlan, plan_on_executors
 from eventide.spark.memory_limit import memory_limit
 from eventide.spark.pending_outputs import deliver_pending
@@ -98,6 +99,22 @@ class RunOptions:
         """Reject arguments that contradict each other."""
         if self.state not in ("driver", "executors"):
             raise unknown_placement(self.state)
+        check_flags(
+            "run()",
+            available_now=self.available_now,
+            drain=self.drain,
+            wait=self.wait,
+            whole_rows=self.whole_rows,
+            source_position=self.source_position,
+            single_writer=self.single_writer,
+        )
+        if self.on_missing_file not in get_args(OnMissingFile):
+            raise unknown_choice("run()", "on_missing_file", self.on_missing_file, get_args(OnMissingFile))
+        if self.name is not None and not isinstance(self.name, str):
+            raise PlanError(f"run(name={shown(self.name)}): give the query a name as a text, or leave it out.")
+        if self.on_batch is not None and not callable(self.on_batch):
+            raise PlanError(f"run(on_batch={shown(self.on_batch)}): give a function that takes the metrics of a batch.")
+        memory_limit(self.state_memory)
         if not isinstance(self.checkpoint, str | Path) or not str(self.checkpoint):
             raise PlanError(
                 f"run(checkpoint={shown(self.checkpoint)}): name a directory for the state and the progress of this "

@@ -194,6 +194,8 @@ def read_rows(rows: Source | str | Mapping[str, str]) -> Source:
         return _stream_at(rows)
     if isinstance(rows, Mapping):
         return {name: _stream_at(source) if isinstance(source, str) else source for name, source in rows.items()}
+    if isinstance(rows, list | tuple):
+        return [_stream_at(source) if isinstance(source, str) else source for source in rows]
     return rows
 
 

@@ -99,7 +99,10 @@ class AggregateCalls:
         }
         arguments = [argument for argument in arguments if not isinstance(argument, exp.Kwarg)]
         if name == "composite":
-            if arguments or not named or where is not None:
+            if where is not None:
+                inner = f"COMPOSITE(total => SUM(price) FILTER (WHERE {where.sql()}))"
+                raise LocatedError(call, unsupported("FILTER of COMPOSITE", f"Filter the aggregates in it: {inner}."))
+            if arguments or not named:
                 raise LocatedError(call, wrong)
             return self._composite(call, named)
         options = {option: constant(value, call.name.upper()) for option, value in named.items()}

@@ -13,6 +13,7 @@ from eventide.errors import PlanError
 from eventide.streamsql.errors import not_a_condition, not_computed, number_as_instant, unsupported
 from eventide.streamsql.polars_expressions import is_instant, parse_instant, polars_sql, whole_number
 from eventide.streamsql.source_positions import LocatedError
+from eventide.streamsql.spark_windows import SPARK_WINDOWS, spark_window
 from eventide.streamsql.syntax import (
     AGGREGATES,
     ENGINE_AGGREGATES,
@@ -228,6 +229,8 @@ def reject_unsupported(node: exp.Expr) -> None:
         for kind, (what, fix) in _UNSUPPORTED.items():
             if isinstance(part, kind):
                 raise LocatedError(part, unsupported(what, fix))
+        if isinstance(part, exp.Anonymous) and part.name.lower() in SPARK_WINDOWS:
+            raise LocatedError(part, spark_window(part))
         reject_ambiguous(part)
         # An engine would compute it over the rows of a bundle.
         if isinstance(part, exp.RowNumber) or (
