@@ -129,6 +129,7 @@ class TestStream:
         nothing = all(frame is None or frame.is_empty() for frame in frames)
         return self._act(frames, ["add nothing"] if nothing else [], watermark, key=key)
 
+    @with_option_hints
     def advance_watermark(self, to: TimeInput, *, key: int | str | None = None) -> Self:
         """Advance the watermark to ``to`` from outside, in addition to the strategy.
 
@@ -138,16 +139,19 @@ class TestStream:
         whose = "" if key is None else f" of {key}"
         return self._act((), [f"watermark{whose} {self._text(self._day.read(to, 'to'))}"], to, key=key)
 
+    @with_option_hints
     def advance_processing_time(self, by: str | timedelta | None = None, *, to: TimeInput | None = None) -> Self:
         """Advance processing time while the source is not polled. Processing-time triggers may fire."""
         self._begin("advance_processing_time")
         return self._wait(by, to, polled=False, label="wait")
 
+    @with_option_hints
     def idle(self, by: str | timedelta | None = None, *, to: TimeInput | None = None) -> Self:
         """Advance processing time while polls return no rows. Origins may become idle."""
         self._begin("idle")
         return self._wait(by, to, polled=True, label="idle")
 
+    @with_option_hints
     def wait_for_calls(self, answers: int | None = None) -> Self:
         """Wait for all or some answers of calls that span bundles, and process them in a bundle without rows."""
         self._begin("wait_for_calls")
@@ -155,6 +159,7 @@ class TestStream:
             self._host.wait_for_calls(answers)
         return self._act((), ["answers"], None)
 
+    @with_option_hints
     def end(self, input: str | None = None) -> Self:
         """End the stream: every open window fires and closes. With ``input``, end only that input."""
         self._begin("end")
@@ -174,19 +179,23 @@ class TestStream:
         wanted = [{**expected.fields, DIFF: expected.diff} for expected in panes]
         return self._expect("pane", wanted, ["pane" if e.diff > 0 else "retraction" for e in panes])
 
+    @with_option_hints
     def expect_late(self, *rows: Mapping[str, Any]) -> Self:
         """Expect exactly these late rows since the last ``expect_late``."""
         return self._expect("late row", rows, ["expect_late"] * len(rows))
 
+    @with_option_hints
     def expect_dead(self, *rows: Mapping[str, Any], reason: str | None = None) -> Self:
         """Expect exactly these dead letters since the last ``expect_dead``, with this ``reason``."""
         why = {} if reason is None else {REASON: reason}
         return self._expect("dead letter", [{**row, **why} for row in rows], ["expect_dead"] * len(rows))
 
+    @with_option_hints
     def expect_nothing(self) -> Self:
         """Expect no further output: no pane, no late row, no dead letter."""
         return self.expect().expect_late().expect_dead()
 
+    @with_option_hints
     def expect_watermark(self, at: TimeInput | None) -> Self:
         """Expect the watermark to be here; None: there is no watermark yet."""
         wanted = MIN if at is None else self._day.read(at, "watermark")
@@ -195,6 +204,7 @@ class TestStream:
             raise AssertionError(f"{problem}\n\n{history_text(self._history)}")
         return self
 
+    @with_option_hints
     def ignore(self) -> Self:
         """Drop all output that was not expected."""
         for frames in self._open.values():
@@ -239,6 +249,7 @@ class TestStream:
         events, watermarks, panes = self._timeline
         return Timeline(tuple(events), tuple(watermarks), tuple(panes))
 
+    @with_option_hints
     def picture(self, path: str | Path, *, title: str = "Event time and processing time", text: str = "") -> Self:
         """Write a chart of everything that happened as an HTML page."""
         Path(path).write_text(picture(self.timeline(), title=title, text=text), encoding="utf-8")
