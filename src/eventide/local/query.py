@@ -241,7 +241,7 @@ class LocalQuery:
 
     @with_option_hints
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
-        """Stop waiting for missing sequence numbers of an origin: all, or those up to ``up_to``.
+        """Stop waiting for missing sequence numbers of an origin: the first gap, or all up to ``up_to``.
 
         The watermark moves with the next bundle. False: there is no such gap.
         """
@@ -278,6 +278,10 @@ class LocalQuery:
             raise PlanError(f"The watermark cannot be lowered: {problem}.")
         self._state = reset_watermark(plan, self._state, time_)
         self._result.tracker = self._state.tracker
+
+    def has_origin(self, origin: str | None) -> bool:
+        """Whether ``retire`` may name this origin or input: it has sent rows, or is expected."""
+        return self._state is not None and self._state.tracker.has_origin(origin)
 
     def _update_tracker(self, update: Callable[[AnyTracker], bool]) -> bool:
         if self._state is None:

@@ -152,6 +152,31 @@ class TestStream:
         return self._wait(by, to, polled=True, label="idle")
 
     @with_option_hints
+    def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> Self:
+        """Stop waiting for missing sequence numbers of an origin: the first gap, or all up to ``up_to``.
+
+        >>> import eventide as ev
+        >>> numbered = ev.stream("ts", watermark=ev.ascending(origin="till", sequence="n"))
+        >>> counts = numbered.window(ev.tumbling("1 minute")).agg(rows=ev.count())
+        >>> stream = TestStream(counts).add({"ts": "12:00", "till": "a", "n": 1}, {"ts": "12:05", "till": "a", "n": 3})
+        >>> stream.expect_watermark("12:00").skip_gap("a").expect_watermark("12:05")
+        <TestStream: tumbling 1m: rows>
+        """
+        self._begin("skip_gap")
+        if not self._local_host("skip_gap").skip_gap(origin, up_to):
+            missing = "" if up_to is None else f" up to {up_to}"
+            raise PlanError(f".skip_gap({shown(origin)}): no sequence numbers{missing} of this origin are missing.")
+        return self._act((), ["skip gap" if origin is None else f"skip gap of {origin}"], None)
+
+    @with_option_hints
+    def retire(self, origin: str | None) -> Self:
+        """Stop waiting for an origin that will not return, or for an input, by its name."""
+        self._begin("retire")
+        if not self._local_host("retire").retire(origin):
+            raise PlanError(f".retire({shown(origin)}): there is no such origin or input.")
+        return self._act((), [f"retire {origin}"], None)
+
+    @with_option_hints
     def wait_for_calls(self, answers: int | None = None) -> Self:
         """Wait for all or some answers of calls that span bundles, and process them in a bundle without rows."""
         self._begin("wait_for_calls")
@@ -260,6 +285,14 @@ class TestStream:
             raise PlanError(f".{action}(): the stream has ended. Only expectations may follow .end().")
         if self._strict:
             self.expect_nothing()
+
+    def _local_host(self, action: str) -> LocalHost:
+        """The host that runs the pipeline in this process, where commands take effect at once."""
+        if self._host is None:
+            raise _no_rows_yet()
+        if not isinstance(self._host, LocalHost):
+            raise PlanError(f".{action}() needs a test in this process. Leave host= out.")
+        return self._host
 
     def _wait(self, by: str | timedelta | None, to: TimeInput | None, *, polled: bool, label: str) -> Self:
         method = ".idle" if polled else ".advance_processing_time"
