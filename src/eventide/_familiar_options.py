@@ -69,6 +69,11 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         "window": "Rows of the same window are joined by ev.window_join(…).",
         "key": "Use on=, or key= of both streams.",
     },
+    ".push": {"clock": "Use now=.", "at": "Use now=.", "time": "Use now=."},
+    ".advance_watermark": {"by": "Use to=, the instant.", "at": "Use to=.", "watermark": "Use to=."},
+    ".skip_gap": {"to": "Use up_to=.", "until": "Use up_to=."},
+    ".idle": {"seconds": "Write .idle('5 seconds').", "until": "Use to=."},
+    ".advance_processing_time": {"seconds": "Write .advance_processing_time('5 seconds').", "until": "Use to=."},
     "scan_kafka": {"bootstrap_servers": "Use servers=.", "bootstrapServers": "Use servers=."},
     **dict.fromkeys(("count", "count_distinct", "sum", "mean", "min", "max", "first", "last"), _AGGREGATE),
     "top_n": {"by": "The keys with the greatest values of a column are ev.top_n_by_key(value, key, n).", **_AGGREGATE},
@@ -110,6 +115,13 @@ EXAMPLES: Mapping[str, str] = {
     ".local": ".local(rows)",
     ".run": '.run(orders, sink="sqlite:///shop.db#revenue", checkpoint="checkpoints/revenue")',
     "TestStream": "TestStream(pipeline)",
+    ".then": "first.then(second)",
+    ".advance_watermark": ".advance_watermark('2026-03-01T12:05:00Z')",
+    ".expect_watermark": ".expect_watermark('12:05')",
+    ".retire": ".retire('till')",
+    ".lower_watermark": ".lower_watermark('2026-03-01T12:00:00Z')",
+    ".pass_deadlines": ".pass_deadlines('2026-03-01T12:05:00Z')",
+    ".picture": ".picture('test.html')",
 }
 
 # What is probably meant by an argument without a name.
@@ -124,6 +136,9 @@ TOO_MANY: Mapping[str, str] = {
     **dict.fromkeys(
         ("count", "sum", "mean", "min", "max"), "Each result has one column: a=ev.sum('x'), b=ev.sum('y')."
     ),
+    "pane": "Name the fields: pane(user='a', total=5).",
+    "retraction": "Name the fields: retraction(user='a', total=5).",
+    ".then": "Chain them one by one: first.then(second).then(third).",
     "quantile": "Each result has one quantile: p50=ev.quantile('x', 0.5), p90=ev.quantile('x', 0.9).",
 }
 TOO_MANY_VALUES: Mapping[str, str] = {  # frames, streams, pipelines and the like

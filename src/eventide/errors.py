@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import date, time, timedelta
@@ -93,6 +94,9 @@ _FRAMES = ("polars", "pandas", "pyspark", "pyarrow")
 _LONGEST = 80
 
 
+_UNNAMED = re.compile(r"_c\d+")  # as Spark names the columns of a CSV file without a header
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name, or the list of what exists.
 
@@ -100,6 +104,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "Did you mean 'price'?"
     >>> did_you_mean("zzz", ["price", "shop"])
     "There are: 'price', 'shop'."
+    >>> did_you_mean("price", ["_c0", "_c1"])
+    "There are: '_c0', '_c1'. If the first line of the CSV files has the names, add ?header=true to their address."
 
     Names that begin with two underscores are internal and are not suggested.
     """
@@ -107,7 +113,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}?"
-    return f"There are: {', '.join(map(repr, names))}." if names else "There are none."
+    listed = f"There are: {', '.join(map(repr, names))}." if names else "There are none."
+    return listed + _csv_hint([str(known_name) for known_name in names])
+
+
+def _csv_hint(names: list[str]) -> str:
+    """What to do where the names of columns show that a CSV file was not read as it was written."""
+    if names and all(_UNNAMED.fullmatch(name) for name in names):
+        return " If the first line of the CSV files has the names, add ?header=true to their address."
+    separator = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    return "" if separator is None else f" If the CSV files are separated by {separator!r}, add sep= to their address."
 
 
 def user_line(cause: BaseException) -> tuple[str, int] | None:

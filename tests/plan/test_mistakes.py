@@ -18,7 +18,7 @@ import pytest
 import eventide as ev
 from eventide import sinks
 from eventide.standalone import WindowAggregator
-from eventide.testing import TestStream
+from eventide.testing import TestStream, pane
 from tests.cli.typed import typed
 
 MISTAKES = """
@@ -419,6 +419,64 @@ n=('price', 'mean') is not an aggregate. Write n=ev.mean('price').
 >>> minutes.agg({"price": "mean"})
 .agg({'price': 'mean'}): each result has a name, such as .agg(n=ev.mean('price')).
 
+## Calls
+
+>>> counts.then()
+.then() needs following=. Write for example first.then(second).
+
+>>> counts.then(counts, counts)
+.then(…, a value of type Pipeline): too many arguments. Chain them one by one: first.then(second).then(third).
+
+>>> counts.explain(1)
+.explain(1): it takes no arguments.
+
+>>> counts.local(rows.rename({"ts": "_c0", "shop": "_c1", "price": "_c2"}))
+key: there is no column 'shop' in the rows. There are: '_c0', '_c1', '_c2'. If the first line of the CSV files has
+the names, add ?header=true to their address.
+
+>>> counts.local(rows.select("ts").rename({"ts": "ts;shop;price"}))
+key: there is no column 'shop' in the rows. There are: 'ts;shop;price'. If the CSV files are separated by ';', add
+sep= to their address.
+
+>>> counts.start_local(rows.schema).push(rows, now="12:00")
+instant='12:00' is a time of day without a date. Write an instant such as '2024-05-01T12:00:00Z', or give a datetime
+or a date.
+
+>>> counts.start_local(rows.schema).push(rows, clock=5)
+.push() has no option 'clock'. Use now=.
+
+>>> counts.start_local(rows.schema).skip_gap("till", to=5)
+.skip_gap() has no option 'to'. Use up_to=.
+
+>>> counts.start_local(rows.schema).retire()
+.retire() needs origin=. Write for example .retire('till').
+
+>>> TestStream(counts).add({"ts": "12:00 PM"})
+ts='12:00 PM' is not a time. Write '12:00' or '12:00:30.5' for a time on the day of the test, TestStream(day=…), or
+ISO-8601 with its date, such as '2026-03-01T12:00:00Z'.
+
+>>> TestStream(counts).advance_watermark()
+.advance_watermark() needs to=. Write for example .advance_watermark('2026-03-01T12:05:00Z').
+
+>>> TestStream(counts).advance_watermark(by="10 seconds")
+.advance_watermark() has no option 'by'. Use to=, the instant.
+
+>>> TestStream(counts).idle(seconds=5)
+.idle() has no option 'seconds'. Write .idle('5 seconds').
+
+>>> TestStream(counts).expect_dead(reasn="null_time")
+.expect_dead() has no option 'reasn'. Did you mean 'reason'?
+
+>>> TestStream(counts).expect_watermark()
+.expect_watermark() needs at=. Write for example .expect_watermark('12:05').
+
+>>> TestStream(counts, day="12:00")
+day='12:00' is a time of day without a date. Write an instant such as '2024-05-01T12:00:00Z', or give a datetime or
+a date.
+
+>>> pane("kiel", 5)
+pane('kiel'): too many arguments. Name the fields: pane(user='a', total=5).
+
 ## Rows
 
 >>> counts.local(pd.DataFrame({"ts": []}))
@@ -472,8 +530,8 @@ pipeline.local(rows). On Spark: spark.createDataFrame(…).
 local([]): there is no frame, so the columns are not known. Give at least one, which may have no rows.
 
 >>> counts.local(rows, clock=["12:00"])
-clock='12:00' is not an ISO-8601 instant. Write an instant such as '2024-05-01T12:00:00Z', or give a datetime or a
-date.
+clock='12:00' is a time of day without a date. Write an instant such as '2024-05-01T12:00:00Z', or give a datetime
+or a date.
 
 >>> counts.local(rows, bundle_by="shop")
 bundle_by='shop': the column is String and has no times. Name the column of arrival times, such as
@@ -840,7 +898,7 @@ PER_SHOP = (
 )
 NAMES: dict[str, Any] = {
     "PER_SHOP": PER_SHOP, "ev": ev, "pd": pd, "pl": pl, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
-    "WindowAggregator": WindowAggregator,
+    "WindowAggregator": WindowAggregator, "pane": pane,
     "stream": stream, "minutes": minutes, "counts": counts, "rows": rows,
 }  # fmt: skip
 

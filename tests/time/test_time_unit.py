@@ -164,3 +164,9 @@ def test_a_replay_by_event_time_reads_it_in_its_unit() -> None:
     rows = pl.DataFrame({"ts": [SECONDS, SECONDS + 60]})
     result = minutes(time_unit="s").local(rows, bundle_by="ts")
     assert result.metrics.kept == 2 and result.panes["emitted_at"][0] == AT.replace(minute=2)
+
+
+def test_a_time_of_day_is_a_dead_letter_that_asks_for_the_date() -> None:
+    rows = pl.DataFrame({"ts": ["12:00", "9:30:15.5", "12:00Z", "12 o'clock"]})
+    details = minutes().local(rows, clock=[NOW]).dead["ev_detail"]
+    assert ["without a date" in detail for detail in details] == [True, True, True, False]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.repeatedly(ev.on_update), "Call it: on_update(…)"),  # type: ignore[arg-type]
     (lambda: ev.any_of(ev.on_update(), 5), "any_of() needs a trigger such as"),  # type: ignore[arg-type]
     (lambda: ev.or_finally(ev.on_update(), "10s"), "or_finally() needs a trigger such as"),  # type: ignore[arg-type]
-    (lambda: ev.after_watermark(early="10s"), "after_watermark(early=…) needs a trigger"),  # type: ignore[arg-type]
+    (lambda: ev.after_watermark(early=ev.sum("x")), "after_watermark(early=…) needs a trigger"),  # type: ignore[arg-type]
+    (lambda: ev.after_watermark(late="soon"), "late of after_watermark()='soon' is not a duration"),
+    (lambda: ev.after_watermark(early=10), "early of after_watermark()=10 has no unit"),  # type: ignore[arg-type]
     (lambda: ev.after_watermark(late=ev.on_update), "after_watermark(late=…) needs a trigger"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="t").window(ev.tumbling("1m")).trigger("each"), ".trigger() needs a trigger such as"),  # type: ignore[arg-type]
 ]  # fmt: skip
@@ -102,3 +105,8 @@ def test_a_trigger_that_never_stops_is_good(trigger: Trigger, lateness: str) -> 
 @pytest.mark.parametrize("trigger", [*STOPS_ANY_TIME, *STOPS_AT_END], ids=named)
 def test_a_loss_that_is_accepted_is_explained(trigger: Trigger) -> None:
     assert "accepted by may_lose_data" in build(trigger, lateness="1h", may_lose_data=True).explain()
+
+
+def test_a_duration_in_after_watermark_is_short_for_every_as_in_emit() -> None:
+    by_text = ev.after_watermark(early="10 seconds", late=timedelta(minutes=1))
+    assert by_text == ev.after_watermark(early=ev.every("10 seconds"), late=ev.every("1 minute"))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from eventide._frames import Frame, as_frame
-from eventide._hints import with_attribute_hints
+from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import DataError, LateRowsWarning, PlanError, shown, user_stack_level
 from eventide.local.background_calls import BackgroundCalls, attach_background_calls
 from eventide.local.result import LocalResult, no_schema
@@ -91,6 +91,7 @@ class LocalQuery:
         chain = [self._result, *(query._result for query in self._following)]
         return replace(chain[-1], _chain=chain)
 
+    @with_option_hints
     def push(
         self,
         rows: Frame | Mapping[str, Frame] | None = None,
@@ -148,6 +149,7 @@ class LocalQuery:
             output = query._push(output.panes, batch_time, output.notes_for(query.watermark_key), polled)
         return output
 
+    @with_option_hints
     def drain(self, *, now: Instant | None = None) -> Output:
         """End the stream: every open window fires and closes."""
         return self._push(None, self._same_clock(now), drained(self._pipeline.plan), polled=True)
@@ -156,6 +158,7 @@ class LocalQuery:
         """Return ``now``, or else the batch time of the last bundle."""
         return self._state.now if now is None and self._state is not None and self._state.now > MIN else now
 
+    @with_option_hints
     def advance_watermark(
         self,
         to: Instant,
@@ -177,6 +180,7 @@ class LocalQuery:
         notes = [noted(self._pipeline.plan, key, _instant(to))]
         return self._push(None, self._same_clock(now), notes, polled=True)
 
+    @with_option_hints
     def end(self, input: str | None = None, *, now: Instant | None = None) -> Output:
         """End an input, by its name among several: it no longer holds back the watermark. A later row is an error.
 
@@ -192,6 +196,7 @@ class LocalQuery:
         """
         return self._push(None, self._same_clock(now), [ended(self._pipeline.plan, input)], polled=True)
 
+    @with_option_hints
     def pass_deadlines(self, now: Instant) -> None:
         """Advance the clock to ``now``, with an empty bundle at each deadline before it.
 
@@ -234,13 +239,15 @@ class LocalQuery:
             if query._calls is not None:
                 query._calls.wait_for_answers(answers)
 
+    @with_option_hints
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
-        """Stop waiting for missing sequence numbers of an origin: all, or those up to ``up_to``.
+        """Stop waiting for missing sequence numbers of an origin: the first gap, or all up to ``up_to``.
 
         The watermark moves with the next bundle. False: there is no such gap.
         """
         return self._update_tracker(lambda tracker: tracker.skip_gap(origin, up_to=up_to))
 
+    @with_option_hints
     def retire(self, origin: str | None) -> bool:
         """Stop waiting for an origin that will not return, or for an input, by the name that metrics show.
 
@@ -248,6 +255,7 @@ class LocalQuery:
         """
         return self._update_tracker(lambda tracker: tracker.retire(origin))
 
+    @with_option_hints
     def lower_watermark(self, to: Instant) -> None:
         """Lower a watermark that has advanced too far, before the next bundle.
 
@@ -270,6 +278,10 @@ class LocalQuery:
             raise PlanError(f"The watermark cannot be lowered: {problem}.")
         self._state = reset_watermark(plan, self._state, time_)
         self._result.tracker = self._state.tracker
+
+    def has_origin(self, origin: str | None) -> bool:
+        """Whether ``retire`` may name this origin or input: it has sent rows, or is expected."""
+        return self._state is not None and self._state.tracker.has_origin(origin)
 
     def _update_tracker(self, update: Callable[[AnyTracker], bool]) -> bool:
         if self._state is None:

@@ -17,6 +17,7 @@ from eventide.plan.errors import inherits_row_windows
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.retractions import ONCE, no_retractions
 from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column, unit_meant
+from eventide.time.instants import TIME_OF_DAY
 from eventide.time.units import Unit, in_other_unit
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
@@ -103,7 +104,14 @@ def _unreadable(plan: Plan, rows: pl.DataFrame) -> pl.Expr:
     outer, _, inner = plan.time.partition(".")
     text = pl.col(name) if name in rows.columns else pl.col(outer).struct.field(inner)
     hint = ": it is a number as text. Cast the column to a number, and add time_unit= to ev.stream(…)"
-    return pl.when(text.str.contains(_NUMBER)).then(unusable + hint).otherwise(unusable)
+    no_date = ": it is a time of day without a date. Add the date, as in '2026-03-01T12:00:00Z'"
+    return (
+        pl.when(text.str.contains(_NUMBER))
+        .then(unusable + hint)
+        .when(text.str.contains(TIME_OF_DAY.pattern))
+        .then(unusable + no_date)
+        .otherwise(unusable)
+    )
 
 
 def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:

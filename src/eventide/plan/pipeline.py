@@ -248,6 +248,7 @@ class Pipeline(Runnable):
     plan: Plan  # of a chain, the first
     following: tuple[Plan, ...] = ()  # the further plans of a chain
 
+    @with_option_hints
     def then(self, following: Runnable) -> Pipeline:
         """Chain pipelines: the panes of this pipeline are the rows of the following one.
 
@@ -282,6 +283,7 @@ class Pipeline(Runnable):
         pairs = pairwise((self.plan, *self.following))
         return (self.plan, *(over_panes(plan, before) for before, plan in pairs))
 
+    @with_option_hints
     def explain(self) -> str:
         """Return the plan as text: windows, triggers, clocks, state, and what may be lost on each host."""
         return "\n".join(map(explain, self.plans))

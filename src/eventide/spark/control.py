@@ -71,7 +71,7 @@ class Control:
         return self._send(do="drain")
 
     def skip_gap(self, origin: object = None, *, up_to: int | None = None) -> str:
-        """Stop waiting for missing sequence numbers of an origin (all up to ``up_to``)."""
+        """Stop waiting for missing sequence numbers of an origin: the first gap, or all up to ``up_to``."""
         return self._send(do="skip_gap", origin=_name(origin), up_to=up_to)
 
     def end(self, input: str | None = None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import polars as pl
 
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, did_you_mean
 from eventide.panes import DIFF, PANE_INDEX, PANE_TIMING, REASON, RESERVED, WINDOW, WINDOW_END, WINDOW_START
 from eventide.testing.errors import bad_window
@@ -295,6 +296,7 @@ class ExpectedPane:
         return f"{'pane' if self.diff > 0 else 'retraction'}({fields})"
 
 
+@with_option_hints
 def pane(**fields: Any) -> ExpectedPane:
     """A pane that must be emitted: its columns, and ``window=(start, end)`` for both bounds of its window.
 
@@ -307,6 +309,7 @@ def pane(**fields: Any) -> ExpectedPane:
     return ExpectedPane(fields)
 
 
+@with_option_hints
 def retraction(**fields: Any) -> ExpectedPane:
     """A retraction that must be emitted: the fields of the pane that it retracts.
 

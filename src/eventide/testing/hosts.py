@@ -179,3 +179,13 @@ class LocalHost:
     def wait_for_calls(self, answers: int | None = None) -> None:
         """Wait for calls that span bundles."""
         self._query.wait_for_calls(answers)
+
+    def skip_gap(self, origin: str | None, up_to: int | None) -> bool:
+        """Stop waiting for missing sequence numbers."""
+        return self._query.skip_gap(origin, up_to=up_to)
+
+    def retire(self, origin: str | None) -> bool:
+        """Stop waiting for an origin or an input. False: there is none of this name."""
+        known = self._query.has_origin(origin)
+        self._query.retire(origin)
+        return known

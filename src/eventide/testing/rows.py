@@ -17,6 +17,7 @@ from eventide.panes import INSTANT, WINDOW
 from eventide.plan.plan import Plan
 from eventide.testing.errors import bad_window, not_a_row
 from eventide.time import MAX, MIN, duration, format_instant, instant, unit_meant
+from eventide.time.instants import ISO
 from eventide.time.units import Unit, in_other_unit
 from eventide.windows import Inherit, Sessions
 
@@ -59,6 +60,11 @@ class Day:
             clock = _CLOCK.fullmatch(text)
             if clock is not None and (within := _within_day(clock)) <= _DAY:
                 return self.midnight + within
+        if isinstance(value, str) and ":" in value and re.match(ISO, text) is None:
+            raise PlanError(
+                f"{what}={value!r} is not a time. Write '12:00' or '12:00:30.5' for a time on the day of the test, "
+                "TestStream(day=…), or ISO-8601 with its date, such as '2026-03-01T12:00:00Z'."
+            )
         return instant(value, what=what)
 
     def read_number(self, value: object, what: str, unit: Unit) -> int | float | None:

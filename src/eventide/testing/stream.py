@@ -129,6 +129,7 @@ class TestStream:
         nothing = all(frame is None or frame.is_empty() for frame in frames)
         return self._act(frames, ["add nothing"] if nothing else [], watermark, key=key)
 
+    @with_option_hints
     def advance_watermark(self, to: TimeInput, *, key: int | str | None = None) -> Self:
         """Advance the watermark to ``to`` from outside, in addition to the strategy.
 
@@ -138,16 +139,44 @@ class TestStream:
         whose = "" if key is None else f" of {key}"
         return self._act((), [f"watermark{whose} {self._text(self._day.read(to, 'to'))}"], to, key=key)
 
+    @with_option_hints
     def advance_processing_time(self, by: str | timedelta | None = None, *, to: TimeInput | None = None) -> Self:
         """Advance processing time while the source is not polled. Processing-time triggers may fire."""
         self._begin("advance_processing_time")
         return self._wait(by, to, polled=False, label="wait")
 
+    @with_option_hints
     def idle(self, by: str | timedelta | None = None, *, to: TimeInput | None = None) -> Self:
         """Advance processing time while polls return no rows. Origins may become idle."""
         self._begin("idle")
         return self._wait(by, to, polled=True, label="idle")
 
+    @with_option_hints
+    def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> Self:
+        """Stop waiting for missing sequence numbers of an origin: the first gap, or all up to ``up_to``.
+
+        >>> import eventide as ev
+        >>> numbered = ev.stream("ts", watermark=ev.ascending(origin="till", sequence="n"))
+        >>> counts = numbered.window(ev.tumbling("1 minute")).agg(rows=ev.count())
+        >>> stream = TestStream(counts).add({"ts": "12:00", "till": "a", "n": 1}, {"ts": "12:05", "till": "a", "n": 3})
+        >>> stream.expect_watermark("12:00").skip_gap("a").expect_watermark("12:05")
+        <TestStream: tumbling 1m: rows>
+        """
+        self._begin("skip_gap")
+        if not self._local_host("skip_gap").skip_gap(origin, up_to):
+            missing = "" if up_to is None else f" up to {up_to}"
+            raise PlanError(f".skip_gap({shown(origin)}): no sequence numbers{missing} of this origin are missing.")
+        return self._act((), ["skip gap" if origin is None else f"skip gap of {origin}"], None)
+
+    @with_option_hints
+    def retire(self, origin: str | None) -> Self:
+        """Stop waiting for an origin that will not return, or for an input, by its name."""
+        self._begin("retire")
+        if not self._local_host("retire").retire(origin):
+            raise PlanError(f".retire({shown(origin)}): there is no such origin or input.")
+        return self._act((), [f"retire {origin}"], None)
+
+    @with_option_hints
     def wait_for_calls(self, answers: int | None = None) -> Self:
         """Wait for all or some answers of calls that span bundles, and process them in a bundle without rows."""
         self._begin("wait_for_calls")
@@ -155,6 +184,7 @@ class TestStream:
             self._host.wait_for_calls(answers)
         return self._act((), ["answers"], None)
 
+    @with_option_hints
     def end(self, input: str | None = None) -> Self:
         """End the stream: every open window fires and closes. With ``input``, end only that input."""
         self._begin("end")
@@ -174,19 +204,23 @@ class TestStream:
         wanted = [{**expected.fields, DIFF: expected.diff} for expected in panes]
         return self._expect("pane", wanted, ["pane" if e.diff > 0 else "retraction" for e in panes])
 
+    @with_option_hints
     def expect_late(self, *rows: Mapping[str, Any]) -> Self:
         """Expect exactly these late rows since the last ``expect_late``."""
         return self._expect("late row", rows, ["expect_late"] * len(rows))
 
+    @with_option_hints
     def expect_dead(self, *rows: Mapping[str, Any], reason: str | None = None) -> Self:
         """Expect exactly these dead letters since the last ``expect_dead``, with this ``reason``."""
         why = {} if reason is None else {REASON: reason}
         return self._expect("dead letter", [{**row, **why} for row in rows], ["expect_dead"] * len(rows))
 
+    @with_option_hints
     def expect_nothing(self) -> Self:
         """Expect no further output: no pane, no late row, no dead letter."""
         return self.expect().expect_late().expect_dead()
 
+    @with_option_hints
     def expect_watermark(self, at: TimeInput | None) -> Self:
         """Expect the watermark to be here; None: there is no watermark yet."""
         wanted = MIN if at is None else self._day.read(at, "watermark")
@@ -195,6 +229,7 @@ class TestStream:
             raise AssertionError(f"{problem}\n\n{history_text(self._history)}")
         return self
 
+    @with_option_hints
     def ignore(self) -> Self:
         """Drop all output that was not expected."""
         for frames in self._open.values():
@@ -239,6 +274,7 @@ class TestStream:
         events, watermarks, panes = self._timeline
         return Timeline(tuple(events), tuple(watermarks), tuple(panes))
 
+    @with_option_hints
     def picture(self, path: str | Path, *, title: str = "Event time and processing time", text: str = "") -> Self:
         """Write a chart of everything that happened as an HTML page."""
         Path(path).write_text(picture(self.timeline(), title=title, text=text), encoding="utf-8")
@@ -249,6 +285,14 @@ class TestStream:
             raise PlanError(f".{action}(): the stream has ended. Only expectations may follow .end().")
         if self._strict:
             self.expect_nothing()
+
+    def _local_host(self, action: str) -> LocalHost:
+        """The host that runs the pipeline in this process, where commands take effect at once."""
+        if self._host is None:
+            raise _no_rows_yet()
+        if not isinstance(self._host, LocalHost):
+            raise PlanError(f".{action}() needs a test in this process. Leave host= out.")
+        return self._host
 
     def _wait(self, by: str | timedelta | None, to: TimeInput | None, *, polled: bool, label: str) -> Self:
         method = ".idle" if polled else ".advance_processing_time"

@@ -25,6 +25,9 @@ ISO = (
 )
 """An ISO-8601 instant: date, hour, minute, second, fraction; sign, hours and minutes of the offset."""
 
+TIME_OF_DAY = re.compile(r"^T?([01]?[0-9]|2[0-4]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?\s*([Zz]|[AaPp][Mm])?$")
+"""A time without a date, in one of the forms that people write."""
+
 # The calendar repeats after 400 years, so that `datetime` can format instants beyond its range.
 _CYCLE = 146_097 * 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -224,4 +227,6 @@ _WRITE_INSTANT = "Write an instant such as '2024-05-01T12:00:00Z', or give a dat
 
 def _unreadable_instant(what: str, text: str) -> PlanError:
     """Text that is not ISO-8601, or no day of the calendar."""
+    if TIME_OF_DAY.match(text.strip()):
+        return PlanError(f"{what}={text!r} is a time of day without a date. {_WRITE_INSTANT}")
     return PlanError(f"{what}={text!r} is not an ISO-8601 instant. {_WRITE_INSTANT}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import polars as pl
 
 from eventide._display import described
 from eventide._hints import with_option_hints
-from eventide.triggers.combinators import repeat
+from eventide.time import duration
+from eventide.triggers.combinators import every, repeat
 from eventide.triggers.trigger import (
     COMPLETE,
     WAS_COMPLETE,
@@ -125,14 +127,24 @@ class _Phases:
 
 
 @with_option_hints
-def after_watermark(*, early: Trigger | None = None, late: Trigger | None = None) -> AfterWatermark:
+def after_watermark(
+    *, early: Trigger | str | timedelta | None = None, late: Trigger | str | timedelta | None = None
+) -> AfterWatermark:
     """When the watermark passes the end of the window: the on-time pane. ``early`` and ``late`` repeat.
 
-    >>> from eventide.triggers import every, on_update
-    >>> after_watermark(early=every("10 seconds"), late=on_update()).describe()
+    A duration is short for ``ev.every``, as in ``.emit``.
+
+    >>> from eventide.triggers import on_update
+    >>> after_watermark(early="10 seconds", late=on_update()).describe()
     'when the watermark passes the end; early: repeatedly (10s of ...); late: each time rows join'
     """
-    for name, part in (("early", early), ("late", late)):
-        if part is not None and not hasattr(part, "compile"):
-            raise not_a_trigger(f"after_watermark({name}=…)", part)
-    return AfterWatermark(early, late)
+    return AfterWatermark(_part("early", early), _part("late", late))
+
+
+def _part(name: str, when: Trigger | str | timedelta | None) -> Trigger | None:
+    if isinstance(when, (str, timedelta, int, float)):
+        duration(when, what=f"{name} of after_watermark()")  # names the argument in the message
+        return every(when)
+    if when is not None and not hasattr(when, "compile"):
+        raise not_a_trigger(f"after_watermark({name}=…)", when)
+    return when

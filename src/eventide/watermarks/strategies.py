@@ -271,10 +271,22 @@ def ascending(
 ) -> Strategy:
     """Each origin sends its rows in the order of event time; equal times count as ordered.
 
-    The options are those of ``bounded_delay``.
+    The watermark is the highest event time of an origin, and that of the slowest origin counts: a row that is older
+    than a row before it of its origin can be late. Rows that are only nearly in order need ``bounded_delay``.
+
+    ``origin``: the column of the source of a row (a partition, a device). ``at_latest``: where no rows arrive, the
+    watermark follows the clock at this distance. ``idle_timeout``: how long an origin may send nothing before the
+    watermark stops waiting for it. ``sequence``: the column that numbers the rows of an origin, so that the watermark
+    waits for missing ones. The other options are those of ``bounded_delay``, too.
 
     >>> ascending(origin="file").describe()
     "ascending, per 'file'"
+    >>> import eventide as ev, polars as pl
+    >>> minutes = ev.stream("ts", watermark=ev.ascending()).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    >>> query = minutes.start_local()
+    >>> step = query.push(pl.DataFrame({"ts": ["2026-03-01T12:00:05Z", "2026-03-01T12:01:00Z"]}))
+    >>> step.panes["n"].to_list(), str(step.watermark)
+    ([1], '2026-03-01 12:01:00+00:00')
     """
     options = _options(locals(), "at_latest")
     return Strategy(_bounded_delay("ascending", 0, at_latest), read_options("ascending", options))
@@ -302,11 +314,25 @@ def punctuated(
 ) -> Strategy:
     """Some rows declare the watermark of their origin in ``column``. A value that decreases stops the job.
 
+    A value is an instant, as event times are: no row before it follows from this origin. A null declares nothing.
+    Numbers are microseconds: ``time_unit`` of the stream applies to event times only.
+
     With ``sequence=`` the order of rows is that of their numbers, which arrive in any order, so there the
-    highest declared value of the gap-free run counts. It never decreases. The options are those of ``bounded_delay``.
+    highest declared value of the gap-free run counts. It never decreases.
+
+    ``origin``: the column of the source of a row (a partition, a device); the watermark is that of the slowest.
+    ``idle_timeout``: how long an origin may send nothing before the watermark stops waiting for it. The other options
+    are those of ``bounded_delay``, too.
 
     >>> punctuated("safe_until", origin="device").columns()
     ('device', 'safe_until')
+    >>> import eventide as ev, polars as pl
+    >>> stream = ev.stream("ts", watermark=ev.punctuated("safe_until"))
+    >>> query = stream.window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
+    >>> rows = {"ts": ["2026-03-01T12:00:05Z", "2026-03-01T12:01:30Z"], "safe_until": [None, "2026-03-01T12:01:00Z"]}
+    >>> step = query.push(pl.DataFrame(rows))
+    >>> step.panes["n"].to_list(), str(step.watermark)
+    ([1], '2026-03-01 12:01:00+00:00')
     """
     options = _options(locals(), "column")
     name = named(column)
