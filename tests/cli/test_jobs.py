@@ -14,6 +14,7 @@ from eventide.errors import PlanError
 from tests.cli.typed import typed
 
 PIPELINE = "ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())"
+SECOND = PIPELINE.replace("'ts'", "'window_time'")
 
 
 class Statement:
@@ -41,7 +42,7 @@ def test_a_job_defines_a_pipeline(tmp_path: Path) -> None:
 
 
 def test_a_job_may_define_a_chain_and_its_rows(tmp_path: Path) -> None:
-    text = f"import eventide as ev\nboth = {PIPELINE}.then({PIPELINE})\ndef rows(spark): return spark"
+    text = f"import eventide as ev\nboth = {PIPELINE}.then({SECOND})\ndef rows(spark): return spark"
     loaded = load(f"{job(tmp_path, text)}:both")
     assert len(loaded.pipeline.operators) == 2
     assert loaded.rows is not None and loaded.rows("a session") == "a session"
@@ -141,7 +142,7 @@ def test_a_plan_is_explained(tmp_path: Path) -> None:
 
 
 def test_a_chain_is_explained_one_after_the_other(tmp_path: Path) -> None:
-    text = f"import eventide as ev\npipeline = {PIPELINE}.then({PIPELINE})"
+    text = f"import eventide as ev\npipeline = {PIPELINE}.then({SECOND})"
     assert typed("explain", job(tmp_path, text)).stdout.count("windows  ") == 2
 
 
