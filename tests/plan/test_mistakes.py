@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -924,7 +925,9 @@ def test_there_are_many() -> None:
 
 
 @pytest.mark.parametrize(("code", "message"), list(mistakes(MISTAKES)), ids=[code for code, _ in mistakes(MISTAKES)])
-def test_a_mistake_gets_an_answer(code: str, message: str) -> None:
+def test_a_mistake_gets_an_answer(code: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_jobs = [path for path in sys.path if not (Path(path) / "job.py").exists()]  # of tests that ran before
+    monkeypatch.setattr(sys, "path", no_jobs)
     assert " ".join(observed(code).split()) == message
 
 
