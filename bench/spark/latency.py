@@ -1,9 +1,9 @@
 """How long a row takes from its file to its on-time pane in the sink, at ten thousand rows per second.
 
 The parent process writes a small file every tenth of a second, with rows whose event time is the clock's, and looks for
-complete directories in the sink. A row waits for the end of its window and for the lag in any case; what it waits
-beyond that is the query's. The line also has the phases of the slowest batches, and of those that delivered the
-slowest rows, next to those of the median batch: they explain the 99th percentile.
+complete directories in the sink. A row waits in any case for the file whose rows complete its window: ``floor`` is the
+latency of a query that takes no time. The line also has the phases of the slowest batches, and of those that delivered
+the slowest rows, next to those of the median batch: they explain the 99th percentile.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def latency_end_to_end() -> Line:
             "p99": round(ours["p99"], 1),
             "peer_p99": round(theirs["p99"], 1),
             "p99_ratio": round(ours["p99"] / theirs["p99"], 3),
+            "floor": round(ours["floor_p50"], 1),
+            "floor_p99": round(ours["floor_p99"], 1),
             "phases_ms": ours["phases"],
             "peer_phases_ms": theirs["phases"],
             "rows": ours["rows"],
@@ -147,6 +149,7 @@ def _latencies(
     assert isinstance(last, int)
     due = written.with_columns(start).filter(pl.col("start") + (WINDOW + LAG) * 1e6 < last - 1e6)
     waited = (rows["at"] - rows["written"]) * 1000
+    floor = _floor(written, rows)
     p99 = waited.quantile(0.99)
     assert p99 is not None
     warm = with_numbers(batches, range(rows["batch"].min(), rows["batch"].max() + 1))  # type: ignore[operator,arg-type]
@@ -154,6 +157,8 @@ def _latencies(
     return {
         "p50": waited.quantile(0.5),
         "p99": p99,
+        "floor_p50": floor.quantile(0.5),
+        "floor_p99": floor.quantile(0.99),
         "rows": rows.height,
         "phases": {
             "batches": len(warm),
@@ -166,6 +171,14 @@ def _latencies(
         and not emitted.select("start", "key").is_duplicated().any()
         and counts.filter(inner & (pl.col("n") != pl.col("rows"))).is_empty(),
     }
+
+
+def _floor(written: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
+    """Return the milliseconds from each row to the file whose newest row completes the window of the row."""
+    files = written.group_by("written").agg(newest=pl.col("ts").dt.timestamp("us").max()).sort("newest")
+    complete = rows.select("written", newest=pl.col("start") + int((WINDOW + LAG) * 1e6)).sort("newest")
+    passed = complete.join_asof(files.rename({"written": "passed"}), on="newest", strategy="forward").drop_nulls()
+    return (passed["passed"] - passed["written"]) * 1000
 
 
 def _number(directory: str) -> int:
