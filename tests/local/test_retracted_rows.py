@@ -125,6 +125,15 @@ def test_panes_whose_columns_were_dropped_are_applied_with_their_diff(dropped: s
     assert totals.select("panes", "n").rows() == [(1, 2)]
 
 
+def test_a_column_of_the_user_with_the_name_and_type_of_diff_is_answered_with_what_to_change() -> None:
+    goals = BUNDLES[0].with_columns(diff=pl.lit(3, pl.Int8))
+    minutes = ev.stream("ts", watermark="0 seconds").window(ev.tumbling("1 minute"))
+    details = minutes.agg(n=ev.sum("diff")).local(goals).dead["ev_detail"].unique().to_list()
+    assert len(details) == 1 and "rename it or cast it to a wider type" in details[0]
+    assert minutes.agg(n=ev.sum("goals")).local(goals.rename({"diff": "goals"})).dead.is_empty()
+    assert minutes.agg(n=ev.sum("diff")).local(goals.cast({"diff": pl.Int16})).dead.is_empty()
+
+
 def test_results_of_sql_are_applied_with_their_diff() -> None:
     minutes = ev.sql(
         """

@@ -23,6 +23,10 @@ from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
 
 _FIELD = "__field"  # of a struct, as a column
+_NO_DIFF = (
+    f"the {DIFF} is neither 1 nor -1, as in results of pipelines. If the column is something else, rename it or cast "
+    "it to a wider type"
+)
 _NUMBER = r"^\s*[+-]?\d+(\.\d+)?\s*$"
 _AGAIN = "__again"  # a row before it in the same part has its number
 
@@ -237,4 +241,4 @@ def _with_diff(admitted: Admitted) -> None:
     diff = pl.col(DIFF).cast(pl.Int64) if DIFF in admitted.rows.columns else pl.lit(1, pl.Int64)
     admitted.rows = admitted.rows.with_columns(diff.alias(c.WEIGHT))
     known = pl.col(c.WEIGHT).is_in([1, -1]).fill_null(False)
-    admitted.reject(~known, "bad_row", "the diff is neither 1 nor -1")
+    admitted.reject(~known, "bad_row", _NO_DIFF)
