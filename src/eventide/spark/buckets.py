@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -165,14 +165,22 @@ def _setting(settings: SparkConf | RuntimeConfig, name: str, default: int) -> in
     return int(settings.get(name, "") or default)
 
 
-def query_settings(spark: SparkSession, settings: Mapping[str, str]) -> AbstractContextManager[None]:
+@contextmanager
+def query_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Set these settings of a session while a query starts, except those that the session sets itself.
 
     A query keeps the settings that its session has when it starts. Spark stores the number of state partitions
     (``PARTITIONS``) in the checkpoint.
     """
     explicit = spark.conf.getAll
-    return changed_settings(spark, {name: value for name, value in settings.items() if name not in explicit})
+    defaults = {name: value for name, value in settings.items() if name not in explicit}
+    for name, value in defaults.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in defaults:
+            spark.conf.unset(name)
 
 
 def warn_of_partitions(spark: SparkSession, buckets: int) -> None:
