@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def die(*_: Any, **__: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_before_the_commit(kind: str) -> None:
+def die_before_the_commit(kind: str, folder: Path) -> None:
     if kind == "iceberg":
         from pyiceberg.table import Transaction
 
@@ -30,11 +31,14 @@ def die_before_the_commit(kind: str) -> None:
         return
     import deltalake
 
-    write = deltalake.write_deltalake
+    write, files = deltalake.write_deltalake, set(folder.rglob("*.parquet"))
 
     def write_and_die(table: Any, rows: pa.Table, **options: Any) -> None:
         def batches() -> Iterator[pa.RecordBatch]:
             yield from rows.to_batches(max_chunksize=1_000)
+            end = time.monotonic() + 30
+            while set(folder.rglob("*.parquet")) <= files and time.monotonic() < end:  # threads write them
+                time.sleep(0.005)
             die()
 
         reader = pa.RecordBatchReader.from_batches(rows.schema, batches())
@@ -45,7 +49,7 @@ def die_before_the_commit(kind: str) -> None:
 
 def main(kind: str, folder: str, batch_id: int, size: int) -> None:
     sink = LAKES[kind](Path(folder)).sink(output_info(), schema())
-    die_before_the_commit(kind)
+    die_before_the_commit(kind, Path(folder))
     put(sink, large_batch(batch_id, size), batch_id, output_info())
 
 
